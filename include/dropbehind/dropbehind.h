@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dropbehind: uncached buffered I/O for any Linux.
+ *
+ * A page cache with drop-behind writeback, in user space, over O_DIRECT and
+ * io_uring. Data written with DBH_DONTCACHE is copied into the cache, goes to
+ * the disk in large requests, and is dropped once it is there. Two misaligned
+ * writes that share a block never cause it to be read back.
+ *
+ * Conventions
+ *   Functions return 0 or a count, or a negative errno. Outputs are untouched
+ *   on failure. Sizes and offsets are in bytes. Every function may be called
+ *   from any thread at any time, unless its comment says otherwise; none may
+ *   be called from a signal handler. A handle must not be used after
+ *   dbh_close(), nor an engine after a successful dbh_engine_destroy().
+ *
+ * What may be lost
+ *   What the engine has accepted and not yet synced lives in this process. If
+ *   the process dies, that data is lost, as a crash of the machine loses the
+ *   kernel's dirty pages. Whole folios and completed edges of uncached writes
+ *   start towards the disk within 100 ms, everything else within the expiry
+ *   time (30 s by default). What was synced is on the device.
+ *
+ * One process caches a file at a time: a second engine, in this process or in
+ * another, gets -EBUSY from dbh_open(). After fork(), the child gets -EPERM
+ * from every call.
+ */
+#ifndef DROPBEHIND_DROPBEHIND_H
+#define DROPBEHIND_DROPBEHIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DBH_VERSION_MAJOR 0
+#define DBH_VERSION_MINOR 1
+#define DBH_VERSION_PATCH 0
+
+struct dbh_engine;
+struct dbh_file;
+struct dbh_write;
+
+/** The library's version, "major.minor.patch". */
+const char *dbh_version(void);
+
+/* ---- engine ---------------------------------------------------------- */
+
+/** How requests are issued to the kernel. */
+enum dbh_io_method {
+	DBH_IO_AUTO = 0, /* io_uring, or threads where it is refused */
+	DBH_IO_URING = 1, /* io_uring, or dbh_engine_create() fails */
+	DBH_IO_THREADS = 2, /* a pool of threads with preadv and pwritev */
+};
+
+/**
+ * struct dbh_options - how an engine is made; zero means the default
+ * @struct_size: sizeof(struct dbh_options), so that it can grow
+ * @memory_bytes: all memory of the engine: folios, their metadata, bounce and
+ *	request buffers. At least 1 MiB. Default: the smaller of 256 MiB and an
+ *	eighth of the machine's memory or of the cgroup's limit.
+ * @dirty_bytes: dirty and written-back memory at most. Default: 3/4 of the
+ *	memory for folios.
+ * @edge_bytes: incomplete edges at most. Default: half of @dirty_bytes.
+ * @queue_depth: requests in flight at most, 1 to 256. Default: 16.
+ * @expire_ms: age at which dirty data and edges are written. Default: 30000.
+ * @io_method: enum dbh_io_method.
+ */
+struct dbh_options {
+	size_t struct_size;
+	size_t memory_bytes;
+	size_t dirty_bytes;
+	size_t edge_bytes;
+	unsigned queue_depth;
+	unsigned expire_ms;
+	unsigned io_method;
+};
+
+/**
+ * dbh_engine_create - make an engine: its memory and its threads
+ * @opts: NULL for the defaults
+ * @out: the engine
+ *
+ * Return: 0; -EINVAL for an option out of its range or a structure larger than
+ * this library knows with non-zero unknown fields; -ENOMEM; what io_uring or
+ * thread creation returned.
+ */
+int dbh_engine_create(const struct dbh_options *opts, struct dbh_engine **out);
+
+/**
+ * dbh_engine_destroy - write everything back and free the engine
+ *
+ * Every file must have been closed. Where data of a closed file could not be
+ * written, nothing is destroyed: open the file again, and dbh_fsync() it or
+ * dbh_discard() it.
+ *
+ * Return: 0; -EBUSY while files are open; the error of the writeback.
+ * NULL is allowed.
+ */
+int dbh_engine_destroy(struct dbh_engine *engine);
+
+/* ---- files ----------------------------------------------------------- */
+
+/**
+ * dbh_open, dbh_openat - open a regular file through the engine
+ * @flags: as for open(2): the access mode, O_CREAT, O_EXCL, O_TRUNC, O_APPEND,
+ *	O_DSYNC, O_SYNC, O_NOFOLLOW, O_NOATIME. O_DIRECT and O_CLOEXEC are
+ *	accepted and change nothing.
+ * @mode: permissions of a file that O_CREAT makes
+ *
+ * All handles of one inode share its cache.
+ *
+ * Return: 0; -EISDIR; -EINVAL for another file that is not regular or for an
+ * unknown flag; -EBUSY if another engine caches the file; open(2)'s errors.
+ */
+int dbh_open(struct dbh_engine *engine, const char *path, int flags,
+	     mode_t mode, struct dbh_file **out);
+int dbh_openat(struct dbh_engine *engine, int dirfd, const char *path,
+	       int flags, mode_t mode, struct dbh_file **out);
+
+/**
+ * dbh_close - close a handle
+ *
+ * The last close of a file returns after everything is written back (not
+ * flushed) and nothing of it is left in the kernel's cache or the engine's.
+ * The handle is gone whatever is returned.
+ *
+ * Return: 0, or an error of writeback that this handle has not heard of. Data
+ * that could not be written stays in the engine, which tries again. NULL is
+ * allowed.
+ */
+int dbh_close(struct dbh_file *file);
+
+/* Flags of one call. An unknown flag gets -EOPNOTSUPP. */
+#define DBH_DONTCACHE 0x0001u /* RWF_DONTCACHE: drop behind */
+#define DBH_DSYNC 0x0002u /* RWF_DSYNC: data durable on return (writes) */
+#define DBH_SYNC 0x0004u /* RWF_SYNC: and all metadata (writes) */
+#define DBH_APPEND 0x0008u /* RWF_APPEND: at the end; the offset is ignored */
+#define DBH_NOWAIT 0x0010u /* RWF_NOWAIT: -EAGAIN rather than wait */
+#define DBH_DEFER 0x0020u /* with DBH_DONTCACHE: mark nothing; the writer
+			   * completes its edges by dbh_edge_complete() */
+
+/**
+ * dbh_pread, dbh_preadv, dbh_pwrite, dbh_pwritev - read and write
+ *
+ * As pread(2), preadv2(2), pwrite(2) and pwritev2(2). A write is atomic to
+ * readers per folio; writes to disjoint ranges run in parallel. A read sees
+ * every byte written before its call began. At most 0x7ffff000 bytes are
+ * transferred by one call, as in Linux.
+ *
+ * Return: bytes transferred, which may be fewer than asked for only at the end
+ * of the file, at that limit, at RLIMIT_FSIZE, with DBH_NOWAIT or after an
+ * error; -EBADF for the wrong access mode; -EINVAL for a negative offset, more
+ * than IOV_MAX vectors or lengths that overflow; -EOPNOTSUPP for an unknown
+ * flag; -EFBIG past the largest file or RLIMIT_FSIZE (with SIGXFSZ); -EAGAIN
+ * with DBH_NOWAIT; -EIO and other errors of the store.
+ */
+ssize_t dbh_pread(struct dbh_file *file, void *buf, size_t len, off_t off,
+		  unsigned flags);
+ssize_t dbh_pwrite(struct dbh_file *file, const void *buf, size_t len,
+		   off_t off, unsigned flags);
+ssize_t dbh_preadv(struct dbh_file *file, const struct iovec *iov, int cnt,
+		   off_t off, unsigned flags);
+ssize_t dbh_pwritev(struct dbh_file *file, const struct iovec *iov, int cnt,
+		    off_t off, unsigned flags);
+
+/**
+ * dbh_cb - called once, from an engine thread, when a request is done
+ * @result: what the blocking call would have returned
+ *
+ * It may submit further requests; it must not block for long, and it must not
+ * close the file's last handle or destroy the engine.
+ */
+typedef void dbh_cb(void *arg, ssize_t result);
+
+/**
+ * dbh_submit_read, dbh_submit_write - the same, without waiting
+ *
+ * The vectors are copied; the memory they name must stay until @cb.
+ * Where the request can be finished at once, @cb runs before the call returns.
+ *
+ * Return: 0, and @cb will be called; else a negative errno and it will not.
+ */
+int dbh_submit_read(struct dbh_file *file, const struct iovec *iov, int cnt,
+		    off_t off, unsigned flags, dbh_cb *cb, void *arg);
+int dbh_submit_write(struct dbh_file *file, const struct iovec *iov, int cnt,
+		     off_t off, unsigned flags, dbh_cb *cb, void *arg);
+
+/**
+ * dbh_write_begin - borrow folios to receive data straight into them
+ * @off, @len: the range that will be written
+ * @flags: DBH_DONTCACHE, DBH_DEFER, DBH_NOWAIT
+ * @iov: filled with the memory to write into
+ * @cnt: in: entries of @iov; out: entries used
+ * @out: to be handed to dbh_write_end()
+ *
+ * The folios are locked until dbh_write_end(): readers, writers and writeback
+ * of that range wait. A thread must not make another call on the same file
+ * meanwhile.
+ *
+ * Return: bytes lent, from @off on: at least one, maybe fewer than @len; or
+ * the errors of dbh_pwrite().
+ */
+ssize_t dbh_write_begin(struct dbh_file *file, off_t off, size_t len,
+			unsigned flags, struct iovec *iov, int *cnt,
+			struct dbh_write **out);
+
+/**
+ * dbh_write_end - give the folios back
+ * @written: bytes stored from the start of the range; the rest is as it was
+ *
+ * Return: @written, or -EINVAL if that is more than was lent (the folios are
+ * then given back with nothing written).
+ */
+ssize_t dbh_write_end(struct dbh_write *write, size_t written);
+
+/**
+ * dbh_fsync, dbh_fdatasync - make what was written durable
+ *
+ * Return: 0, or an error of writeback that this handle has not heard of. After
+ * a failed flush of the device, -EIO from every sync until the last close.
+ */
+int dbh_fsync(struct dbh_file *file);
+int dbh_fdatasync(struct dbh_file *file);
+
+/**
+ * dbh_sync_range - dbh_fsync() or dbh_fdatasync() of a range
+ * @len: 0 means to the end of the file
+ */
+int dbh_sync_range(struct dbh_file *file, off_t off, off_t len, bool datasync);
+
+/** ftruncate(2): -EINVAL for a negative length or a read-only handle. */
+int dbh_ftruncate(struct dbh_file *file, off_t len);
+
+/** fstat(2), with the size and times of what is still in the cache. */
+int dbh_fstat(struct dbh_file *file, struct stat *st);
+
+/**
+ * dbh_discard - throw away data that could not be written
+ *
+ * The only way to lose it: dirty folios whose writeback has failed are dropped.
+ *
+ * Return: 0; -EBADF for a read-only handle.
+ */
+int dbh_discard(struct dbh_file *file);
+
+/* ---- deferred edges -------------------------------------------------- */
+
+/** Is every byte of the folio at @off covered by now? */
+bool dbh_edge_completes(struct dbh_file *file, off_t off);
+
+/**
+ * dbh_edge_complete - a DBH_DEFER writer is done with the edge at @off
+ *
+ * Nothing happens while the edge is incomplete. Complete and clean, it is
+ * dropped at once; complete and dirty, it is marked dropbehind.
+ */
+void dbh_edge_complete(struct dbh_file *file, off_t off);
+
+/* ---- looking inside -------------------------------------------------- */
+
+/** What became of direct I/O on a file. */
+enum dbh_direct {
+	DBH_DIRECT_UNPROVEN = 0, /* O_DIRECT is on, nothing was written yet */
+	DBH_DIRECT_PROVEN = 1, /* and left nothing in the kernel's cache */
+	DBH_DIRECT_PRETENCE = 2, /* it passes through the kernel's cache, which
+				  * is written out and dropped behind */
+	DBH_DIRECT_REFUSED = 3, /* refused: buffered, dropped behind */
+};
+
+/**
+ * struct dbh_file_info - how a file is reached
+ * @struct_size: set by the caller to sizeof(struct dbh_file_info)
+ * @store: "file", or the name of a test store
+ * @io_method: the enum dbh_io_method in use
+ * @direct: enum dbh_direct
+ * @min_folio_bytes: the minimum folio
+ * @offset_align, @mem_align: of direct I/O, in bytes
+ */
+struct dbh_file_info {
+	size_t struct_size;
+	char store[16];
+	unsigned io_method;
+	unsigned direct;
+	unsigned min_folio_bytes;
+	unsigned offset_align;
+	unsigned mem_align;
+};
+int dbh_file_info(struct dbh_file *file, struct dbh_file_info *info);
+
+/**
+ * struct dbh_residency - what of a file is in the engine's cache, in pages
+ * of 4096 bytes
+ */
+struct dbh_residency {
+	size_t struct_size; /* set by the caller */
+	uint64_t cached;
+	uint64_t dirty;
+	uint64_t writeback;
+	uint64_t dropbehind;
+	uint64_t edges; /* incomplete edges */
+};
+int dbh_residency(struct dbh_file *file, struct dbh_residency *res);
+
+/** struct dbh_stats - an engine's counters, since it was made */
+struct dbh_stats {
+	size_t struct_size; /* set by the caller */
+	uint64_t memory_limit_bytes;
+	uint64_t memory_used_bytes;
+	uint64_t memory_peak_bytes;
+	/* pages of 4096 bytes, now */
+	uint64_t dirty;
+	uint64_t writeback;
+	uint64_t dontcache_dirty;
+	uint64_t edges_live;
+	/* pages, ever */
+	uint64_t dirtied;
+	uint64_t written;
+	/* events, ever */
+	uint64_t edges_completed;
+	uint64_t edges_expired; /* written incomplete: age, pressure, close */
+	uint64_t edges_filled_read;
+	uint64_t edges_filled_zero;
+	uint64_t kicks;
+	uint64_t kick_skips;
+	uint64_t flushes;
+	uint64_t sync_waiters; /* that those flushes served */
+	uint64_t read_bios, read_bytes;
+	uint64_t write_bios, write_bytes;
+	uint64_t throttled; /* waits of writers for memory or neighbours */
+};
+int dbh_stats(struct dbh_engine *engine, struct dbh_stats *stats);
+
+/** struct dbh_bdi_stats - the counters of one backing device */
+struct dbh_bdi_stats {
+	size_t struct_size; /* set by the caller */
+	uint64_t dev; /* st_dev of its files */
+	uint64_t dirty, writeback, dontcache_dirty; /* pages, now */
+	uint64_t dirtied, written; /* pages, ever */
+};
+
+/**
+ * dbh_bdi_stats - the counters of the @index-th backing device
+ * Return: 0, or -ENOENT past the last one.
+ */
+int dbh_bdi_stats(struct dbh_engine *engine, unsigned index,
+		  struct dbh_bdi_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

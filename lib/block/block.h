@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * block: aligned requests to a store, and how they are issued.
+ *
+ * A bio is one request. A store is what lies below a mapping: a file, or for
+ * tests memory and a store that fails. An ioq issues the bios of file stores:
+ * io_uring, or threads. Short transfers, EINTR and EAGAIN are settled here and
+ * nowhere else; what comes back from a bio is all or an error.
+ */
+#ifndef DBH_BLOCK_BLOCK_H
+#define DBH_BLOCK_BLOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+
+struct store;
+struct ioq;
+
+/** Bytes of one bio at most; larger ones gain nothing (doc/design.md). */
+#define BIO_MAX_BYTES (1u << 20)
+/** Vectors of one bio at most: a MiB of 4 KiB folios. */
+#define BIO_MAX_VECS 256u
+
+enum bio_op { BIO_READ, BIO_WRITE };
+
+/**
+ * struct bio - one request to a store
+ * @list: the owner's, until submit and from end_io on; block's in between
+ * @store: where to
+ * @op: read or write
+ * @pos: byte offset; a multiple of store->offset_align
+ * @len: bytes; a multiple of store->offset_align, at most BIO_MAX_BYTES.
+ *	The sum of the vectors.
+ * @vecs, @nr_vecs: memory, each vector aligned and sized to store->mem_align.
+ *	The array is the owner's; block does not change it.
+ * @status: 0, or a negative errno, set before end_io. 0 means that all @len
+ *	bytes were transferred; what a read finds past the end of the file
+ *	is zero.
+ * @end_io: called once, from a thread of block's own (task context), with no
+ *	lock held. It may submit other bios, and reuse or free this one.
+ * @private: the owner's
+ * @submit_ns: monotonic time of submission, set by bio_submit()
+ */
+struct bio {
+	struct list_head list;
+	struct store *store;
+	enum bio_op op;
+	uint64_t pos;
+	uint32_t len;
+	uint32_t nr_vecs;
+	struct iovec *vecs;
+	int status;
+	void (*end_io)(struct bio *bio);
+	void *private;
+	uint64_t submit_ns;
+	/* block's own, while in flight */
+	uint32_t done; /* bytes transferred so far */
+	uint32_t tries; /* consecutive EAGAIN or EINTR */
+	struct iovec *rest; /* vectors left after a short transfer; malloc'd */
+	uint32_t nr_rest;
+	int fd;
+};
+
+/**
+ * bio_submit - start a bio
+ *
+ * Context: may sleep; no short lock held. Returns after the request was
+ * queued, or after it has ended (end_io then has run or is running in another
+ * thread; never in the caller).
+ */
+void bio_submit(struct bio *bio);
+
+/** How a store transfers: what dbh_file_info() reports. */
+enum store_direct {
+	STORE_UNPROVEN,
+	STORE_PROVEN,
+	STORE_PRETENCE,
+	STORE_REFUSED,
+};
+
+/**
+ * struct store_ops - a kind of store; all members required
+ *
+ * All may sleep and are called with no short lock held. They return 0 or a
+ * negative errno. Calls on one store may come from several threads.
+ */
+struct store_ops {
+	const char *name;
+	/* Start a bio; see bio_submit(). */
+	void (*submit)(struct store *store, struct bio *bio);
+	/* fsync or fdatasync. What ended before the call began is durable. */
+	int (*flush)(struct store *store, bool datasync);
+	/*
+	 * Write exactly @len bytes at @pos, unaligned, without changing a byte
+	 * beside them; the file then ends at @pos + @len or where it ended if
+	 * that was later. For the end block only (R16): a file store goes
+	 * through the kernel's cache and keeps the one page. Safe beside bios
+	 * in flight to other blocks.
+	 */
+	int (*write_tail)(struct store *store, const void *buf, size_t len,
+			  uint64_t pos);
+	/* Write out and drop whatever the kernel's cache holds of the file in
+	 * consequence of our own I/O. Clean pages of others stay. */
+	int (*settle)(struct store *store);
+	/* ftruncate. The caller makes sure that no bio in flight is beyond. */
+	int (*truncate)(struct store *store, uint64_t size);
+	/* fstat of what lies below. */
+	int (*stat)(struct store *store, struct stat *st);
+	/* Free the store; no bio is in flight. */
+	void (*destroy)(struct store *store);
+};
+
+/**
+ * struct store - what lies below a mapping
+ * @offset_align, @mem_align: of bios; powers of two, 512 to 65536
+ * @min_folio_bytes: the minimum folio: a power of two, 4096 to 65536; a
+ *	multiple of both alignments
+ * @direct: enum store_direct, atomic (proved by the first write)
+ * @writable: opened for writing
+ * @dev, @ino: identity, set before publish
+ */
+struct store {
+	const struct store_ops *ops;
+	uint32_t offset_align;
+	uint32_t mem_align;
+	uint32_t min_folio_bytes;
+	_Atomic unsigned direct;
+	bool writable;
+	dev_t dev;
+	ino_t ino;
+};
+
+static inline void store_destroy(struct store *store)
+{
+	if (store)
+		store->ops->destroy(store);
+}
+
+/* ---- ioq: how file stores issue ------------------------------------- */
+
+enum ioq_method { IOQ_AUTO, IOQ_URING, IOQ_THREADS };
+
+/**
+ * ioq_create - start issuing: a ring and its completion thread, or threads
+ * @method: IOQ_AUTO tries io_uring and falls back to threads where it is
+ *	refused (EPERM, ENOSYS, ENOMEM, io_uring_disabled)
+ * @depth: requests in flight at most; more are held back, never refused
+ * Return: 0 or -errno
+ */
+int ioq_create(enum ioq_method method, unsigned depth, struct ioq **out);
+/** No bio is in flight. NULL is allowed. Returns after the threads have ended
+ * and every descriptor is closed. */
+void ioq_destroy(struct ioq *ioq);
+/** IOQ_URING or IOQ_THREADS. */
+enum ioq_method ioq_method(const struct ioq *ioq);
+
+/* ---- stores ---------------------------------------------------------- */
+
+/**
+ * store_file_create - a regular file through O_DIRECT
+ * @fd: opened O_RDONLY or O_RDWR, without O_DIRECT and O_APPEND; owned by the
+ *	store on success. It stays the only descriptor (R22).
+ * Return: 0 or -errno
+ */
+int store_file_create(struct ioq *ioq, int fd, struct store **out);
+
+/**
+ * store_file_make_writable - replace a read-only descriptor by @fd (O_RDWR)
+ *
+ * In place, by dup3(); @fd is closed in any case.
+ */
+int store_file_make_writable(struct store *store, int fd);
+
+/**
+ * store_mem_create - bytes in memory, for tests
+ * @min_folio_bytes: 4096 to 65536; also the alignment that it asserts of bios
+ *	is @align
+ */
+int store_mem_create(uint32_t min_folio_bytes, uint32_t align,
+		     struct store **out);
+
+/**
+ * struct store_fault_options - what goes wrong, from a seed
+ * @seed: of everything random
+ * @error_every: every n-th bio fails with @error (0: never)
+ * @flush_error_every: every n-th flush fails
+ * @tail_error_every: every n-th write_tail or truncate fails
+ * @error: the errno (positive) to fail with; 0 means EIO
+ * @delay_us: each bio ends after a random time up to this
+ */
+struct store_fault_options {
+	uint64_t seed;
+	unsigned error_every;
+	unsigned flush_error_every;
+	unsigned tail_error_every;
+	int error;
+	unsigned delay_us;
+};
+
+/**
+ * store_fault_create - a store in memory that fails, and that can lose power
+ *
+ * It keeps what is durable apart from what is written and not yet flushed.
+ */
+int store_fault_create(uint32_t min_folio_bytes, uint32_t align,
+		       const struct store_fault_options *opts,
+		       struct store **out);
+/** Change what goes wrong from now on. */
+void store_fault_set(struct store *store,
+		     const struct store_fault_options *opts);
+/**
+ * store_fault_power_cut - what a disk would hold if power failed now
+ * @seed: which of the unflushed 512-byte sectors survive; each one by itself,
+ *	and the size likewise (one of the sizes since the last flush)
+ * @out: a new mem store with that content; the faulty one goes on unharmed
+ */
+int store_fault_power_cut(struct store *store, uint64_t seed,
+			  struct store **out);
+/** Reads and writes of the content behind the store's back, for checks. The
+ * store is a mem or fault store. Return: bytes, short at its end. */
+size_t store_mem_peek(struct store *store, void *buf, size_t len, uint64_t pos);
+uint64_t store_mem_size(struct store *store);
+/** Number of bios so far, by op. */
+uint64_t store_mem_bios(struct store *store, enum bio_op op);
+
+#endif
