@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/*
+ * wait: queues of waiters, and the waiter that is a sleeping thread.
+ */
+#include "base/wait.h"
+
+void waitq_init(struct waitq *q)
+{
+	mutex_init(&q->lock, RANK_WAITQ);
+	atomic_init(&q->nr, 0);
+	list_init(&q->list);
+}
+
+void waitq_add(struct waitq *q, struct waiter *w, const void *key)
+{
+	mutex_lock(&q->lock);
+	w->key = key;
+	list_add_tail(&w->link, &q->list);
+	atomic_fetch_add(&q->nr, 1);
+	mutex_unlock(&q->lock);
+}
+
+bool waitq_cancel(struct waitq *q, struct waiter *w)
+{
+	bool queued;
+
+	mutex_lock(&q->lock);
+	/* waitq_wake() empties the link under the lock. */
+	queued = !list_empty(&w->link);
+	if (queued) {
+		list_del(&w->link);
+		atomic_fetch_sub(&q->nr, 1);
+	}
+	mutex_unlock(&q->lock);
+	return queued;
+}
+
+void waitq_wake(struct waitq *q, const void *key, unsigned max)
+{
+	/* One at a time: once it is off the list, a waiter is the waker's
+	 * alone until wake(), and cancel sees that it came too late. */
+	while (max--) {
+		struct waiter *found = NULL;
+		struct list_head *pos;
+
+		mutex_lock(&q->lock);
+		list_for_each(pos, &q->list) {
+			struct waiter *w = list_entry(pos, struct waiter, link);
+
+			if (!key || w->key == key) {
+				found = w;
+				break;
+			}
+		}
+		if (found) {
+			list_del(&found->link);
+			atomic_fetch_sub(&q->nr, 1);
+		}
+		mutex_unlock(&q->lock);
+		if (!found)
+			return;
+		found->wake(found);
+	}
+}
+
+static void wake_thread(struct waiter *w)
+{
+	struct thread_waiter *tw = container_of(w, struct thread_waiter, w);
+
+	/* The sleeper may return, and its frame be gone, right after the
+	 * store: a wake of an address that nobody waits on does no harm. */
+	atomic_store_explicit(&tw->woken, 1, memory_order_release);
+	futex_wake(&tw->woken, 1);
+}
+
+void thread_waiter_init(struct thread_waiter *tw)
+{
+	list_init(&tw->w.link);
+	tw->w.key = NULL;
+	tw->w.wake = wake_thread;
+	atomic_init(&tw->woken, 0);
+}
+
+void thread_waiter_sleep(struct thread_waiter *tw)
+{
+	/* acquire: pairs with the release in wake_thread() */
+	while (!atomic_load_explicit(&tw->woken, memory_order_acquire))
+		futex_wait(&tw->woken, 0, UINT64_MAX);
+	atomic_store_explicit(&tw->woken, 0, memory_order_relaxed);
+}
