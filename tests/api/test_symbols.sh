@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_symbols.sh LIBRARY: what the shared library exports is what its map
-# names, and that is what the public headers declare.
+# names, and that is what the public headers declare and the manual describes.
 set -eu
 
 library=$1
@@ -40,5 +40,11 @@ status=0
 diff -u --label map --label exported "$out/map" "$out/exported" || status=1
 diff -u --label header --label map "$out/header" "$out/map" || status=1
 test -s "$out/header" || status=1
+while read -r name; do
+	grep -q "^\.Fn $name " "$DBH_SOURCE/man/dropbehind.3" || {
+		echo "$name is not in man/dropbehind.3"
+		status=1
+	}
+done <"$out/header"
 echo "$(wc -l <"$out/header") functions"
 exit "$status"
