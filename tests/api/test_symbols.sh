@@ -17,13 +17,16 @@ sed -n '/global:/,/local:/s/^[[:space:]]*\([a-z0-9_]*\);.*/\1/p' \
 # A name right before a bracket, outside comments and preprocessor lines, that
 # is no type.
 cat "$DBH_SOURCE"/include/dropbehind/*.h |
-	awk '/^#/ { next } { print }' | tr '\n' ' ' |
-	awk '{
-		while ((at = index($0, "/*")) > 0) {
-			rest = substr($0, at + 2)
-			$0 = substr($0, 1, at - 1) " " \
+	awk '{ text = text $0 "\n" }
+	END {
+		while ((at = index(text, "/*")) > 0) {
+			rest = substr(text, at + 2)
+			text = substr(text, 1, at - 1) " " \
 			    substr(rest, index(rest, "*/") + 2)
 		}
+		printf "%s", text
+	}' | grep -v '^#' | tr '\n' ' ' |
+	awk '{
 		n = split($0, statements, ";")
 		for (i = 1; i <= n; i++) {
 			s = statements[i]
