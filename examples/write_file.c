@@ -30,8 +30,7 @@ static int copy_stdin(struct dbh_file *file)
 	ssize_t put;
 
 	while ((got = read(STDIN_FILENO, record, sizeof(record))) > 0) {
-		put = dbh_pwrite(file, record, (size_t)got, off,
-				 DBH_DONTCACHE);
+		put = dbh_pwrite(file, record, (size_t)got, off, DBH_DONTCACHE);
 		if (put < 0)
 			return fail("write", (int)put);
 		/* Fewer bytes than asked for: there was no room for more. */
