@@ -35,7 +35,7 @@ install: need-run build
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 clean:
-	rm -rf $(BUILD) $(TEST_BUILD)
+	rm -rf $(BUILD) $(TEST_BUILD) build-ci-*
 
 $(BUILD)/build.ninja:
 	meson setup $(RELEASE) $(SETUP) $(BUILD)
