@@ -66,6 +66,9 @@ struct bio {
 	struct iovec *rest; /* vectors left after a short transfer; malloc'd */
 	uint32_t nr_rest;
 	int fd;
+	uint32_t flags; /* enum bio_flags of ioq.h */
+	uint64_t due_ns; /* of a store that delays */
+	void (*ended)(struct bio *bio); /* the store's, before end_io */
 };
 
 /**

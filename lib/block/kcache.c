@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcache: see kcache.h. The numbers of system calls and fields that older
+ * headers lack are spelled out here and nowhere else.
+ */
+#include "kcache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+/* The magics that <linux/magic.h> lacks, and one that it has wrong. */
+#define MAGIC_HUGETLBFS 0x958458f6ul
+#define MAGIC_RAMFS 0x858458f6ul
+#define MAGIC_BCACHEFS 0xca451a4eul
+/* Fields of struct statx that came with 6.1; the structure always had room. */
+#define ASK_DIOALIGN 0x2000u
+#define DIO_MEM_ALIGN_AT 0x98
+#define DIO_OFFSET_ALIGN_AT 0x9c
+
+#define ALIGN_MIN 512u
+#define ALIGN_MAX 65536u
+
+struct cachestat_range_abi {
+	uint64_t off, len;
+};
+
+struct cachestat_abi {
+	uint64_t cache, dirty, writeback, evicted, recently_evicted;
+};
+
+/* ---- residency ------------------------------------------------------- */
+
+/* Before 6.5. Tells only who may write the file; others are told "all". */
+static int64_t resident_by_mincore(int fd, uint64_t pos, uint64_t len)
+{
+	size_t nr = (size_t)(len / KCACHE_PAGE);
+	unsigned char *vec;
+	int64_t n = 0;
+	void *map;
+
+	map = mmap(NULL, (size_t)len, PROT_NONE, MAP_SHARED, fd, (off_t)pos);
+	if (map == MAP_FAILED)
+		return -errno;
+	vec = malloc(nr);
+	if (!vec || mincore(map, (size_t)len, vec))
+		n = -ENOMEM;
+	for (size_t i = 0; n >= 0 && i < nr; i++)
+		n += vec[i] & 1;
+	free(vec);
+	munmap(map, (size_t)len);
+	return n;
+}
+
+int64_t kcache_resident(int fd, uint64_t pos, uint64_t len)
+{
+	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	struct cachestat_range_abi range = { start, end - start };
+	struct cachestat_abi cs;
+
+	if (!syscall(SYS_cachestat, fd, &range, &cs, 0))
+		return (int64_t)cs.cache;
+	if (errno == ENOSYS)
+		return resident_by_mincore(fd, start, end - start);
+	return -errno;
+}
+
+int kcache_write_out_start(int fd, uint64_t pos, uint64_t len)
+{
+	return sync_file_range(fd, (off_t)pos, (off_t)len,
+			       SYNC_FILE_RANGE_WRITE) ?
+		       -errno :
+		       0;
+}
+
+int kcache_write_out(int fd, uint64_t pos, uint64_t len)
+{
+	int err;
+
+	do {
+		err = sync_file_range(fd, (off_t)pos, (off_t)len,
+				      SYNC_FILE_RANGE_WAIT_BEFORE |
+					      SYNC_FILE_RANGE_WRITE |
+					      SYNC_FILE_RANGE_WAIT_AFTER) ?
+			      -errno :
+			      0;
+	} while (err == -EINTR);
+	return err;
+}
+
+void kcache_drop(int fd, uint64_t pos, uint64_t len)
+{
+	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+
+	posix_fadvise(fd, (off_t)start, (off_t)(end - start),
+		      POSIX_FADV_DONTNEED);
+}
+
+/* ---- what the file system says --------------------------------------- */
+
+static bool is_power_of_two(uint64_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static void ask_alignment(int fd, struct kcache_fs *fs)
+{
+	struct statx stx;
+	uint32_t mem, offset;
+
+	if (statx(fd, "", AT_EMPTY_PATH, ASK_DIOALIGN, &stx) ||
+	    !(stx.stx_mask & ASK_DIOALIGN)) {
+		/* Not told: a block suits all but the odd device; the first
+		 * EINVAL will say. */
+		fs->offset_align = fs->block_bytes;
+		fs->mem_align = KCACHE_PAGE;
+		return;
+	}
+	memcpy(&mem, (char *)&stx + DIO_MEM_ALIGN_AT, sizeof(mem));
+	memcpy(&offset, (char *)&stx + DIO_OFFSET_ALIGN_AT, sizeof(offset));
+	/* A zero means that this file has no direct I/O. */
+	if (!is_power_of_two(mem) || !is_power_of_two(offset) ||
+	    mem > ALIGN_MAX || offset > ALIGN_MAX)
+		fs->direct = false;
+	else {
+		fs->mem_align = mem > ALIGN_MIN ? mem : ALIGN_MIN;
+		fs->offset_align = offset > ALIGN_MIN ? offset : ALIGN_MIN;
+	}
+}
+
+int kcache_ask_fs(int fd, struct kcache_fs *out)
+{
+	struct kcache_fs fs = {
+		.direct = true,
+		.offset_align = ALIGN_MIN,
+		.mem_align = ALIGN_MIN,
+		.block_bytes = KCACHE_PAGE,
+	};
+	struct statfs sfs;
+	unsigned long type;
+	struct stat st;
+
+	if (fstat(fd, &st) || fstatfs(fd, &sfs))
+		return -errno;
+	type = (unsigned long)sfs.f_type & 0xfffffffful;
+	fs.in_memory = type == TMPFS_MAGIC || type == MAGIC_RAMFS ||
+		       type == MAGIC_HUGETLBFS;
+	/*
+	 * A network file system reports its wsize as f_bsize: no block. Those
+	 * that have a device but no device number are named.
+	 */
+	if (major(st.st_dev) || type == BTRFS_SUPER_MAGIC ||
+	    type == MAGIC_BCACHEFS) {
+		if (is_power_of_two((uint64_t)sfs.f_bsize) &&
+		    sfs.f_bsize > KCACHE_PAGE)
+			fs.block_bytes = sfs.f_bsize < ALIGN_MAX ?
+						 (uint32_t)sfs.f_bsize :
+						 ALIGN_MAX;
+	}
+	ask_alignment(fd, &fs);
+	*out = fs;
+	return 0;
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_file: a regular file, through O_DIRECT where that means something.
+ *
+ * It owns the one descriptor (R22), and knows which pages in the kernel's
+ * cache are there because of us. How bios are issued is the ioq's.
+ *
+ * The gate: write_tail() must have O_DIRECT off for one write, and the flag is
+ * the open file's: requests in flight would see it change. So the gate closes,
+ * bios that come are kept in a list, and once none is in flight the flag may
+ * change. Submitting never waits for the gate.
+ *
+ * Locks: tail_lock (long) orders those who close the gate; lock (short) is
+ * taken under it. No system call but fcntl(F_SETFL) under lock.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "behind.h"
+#include "ioq.h"
+#include "kcache.h"
+#include "ranges.h"
+
+/* Writes of which none could prove anything, before we stop asking. */
+#define PROBES_MAX 64u
+
+struct store_file {
+	struct store store;
+	struct ioq *ioq; /* set before publish */
+	int fd; /* set before publish; the number never changes */
+	bool in_memory; /* set before publish: nothing to write out or drop */
+
+	pthread_mutex_t tail_lock; /* long */
+
+	pthread_mutex_t lock; /* short; guards what follows */
+	pthread_cond_t idle; /* in_flight is 0, gate closed */
+	unsigned in_flight; /* bios with the ioq, repeats included */
+	bool gate_closed;
+	struct list_head waiting; /* bios that came while the gate was closed */
+	bool direct_on; /* O_DIRECT is wanted on the descriptor */
+	bool probing; /* a bio with BIO_F_PROBE is in flight */
+	unsigned nr_probes;
+	struct ranges ours; /* pages in the kernel's cache made by us */
+	struct ranges unproven; /* written while UNPROVEN: ours if PRETENCE */
+	struct behind *behind; /* created at first need */
+};
+
+static struct store_file *to_file(struct store *store)
+{
+	return container_of(store, struct store_file, store);
+}
+
+static unsigned direct_state(struct store_file *f)
+{
+	/* Relaxed: it says what to expect, nothing is published by it. */
+	return atomic_load_explicit(&f->store.direct, memory_order_relaxed);
+}
+
+static void set_direct_state(struct store_file *f, enum store_direct state)
+{
+	atomic_store_explicit(&f->store.direct, state, memory_order_relaxed);
+}
+
+static int set_flag_direct(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	flags = on ? flags | O_DIRECT : flags & ~O_DIRECT;
+	return fcntl(fd, F_SETFL, flags) ? -errno : 0;
+}
+
+static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
+				  uint64_t len)
+{
+	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+
+	if (!f->in_memory)
+		ranges_add(&f->ours, start, end);
+}
+
+/* ---- proof of direct I/O --------------------------------------------- */
+
+/*
+ * The first write was issued into a range of which nothing was cached. If the
+ * kernel now holds pages of it, "direct" goes through the cache there.
+ */
+static void prove(struct store_file *f, struct bio *bio)
+{
+	int64_t after = bio->status ? -EIO :
+				      kcache_resident(f->fd, bio->pos, bio->len);
+	bool was_empty = !(bio->flags & BIO_F_DROP);
+
+	pthread_mutex_lock(&f->lock);
+	f->probing = false;
+	if (direct_state(f) != STORE_UNPROVEN) {
+		/* Refused meanwhile. */
+	} else if (after == 0) {
+		set_direct_state(f, STORE_PROVEN);
+		f->unproven.nr = 0;
+	} else if (after > 0 && was_empty) {
+		set_direct_state(f, STORE_PRETENCE);
+		ranges_add_all(&f->ours, &f->unproven);
+		f->unproven.nr = 0;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Direct I/O is refused, with an error at the first transfer. */
+static void refuse_direct(struct store_file *f)
+{
+	pthread_mutex_lock(&f->lock);
+	if (f->direct_on) {
+		/* The caller's bio is in flight: nobody plays with the flag. */
+		set_flag_direct(f->fd, false);
+		f->direct_on = false;
+		set_direct_state(f, STORE_REFUSED);
+		ranges_add_all(&f->ours, &f->unproven);
+		f->unproven.nr = 0;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+static bool is_refusal(const struct bio *bio)
+{
+	return (bio->flags & BIO_F_DIRECT) &&
+	       (bio->status == -EINVAL || bio->status == -EOPNOTSUPP);
+}
+
+/* ---- bios ------------------------------------------------------------ */
+
+/* Does what @bio wrote stay in the kernel's cache? */
+static bool leaves_pages(struct store_file *f, const struct bio *bio)
+{
+	unsigned state = direct_state(f);
+
+	return bio->op == BIO_WRITE && !bio->status && !f->in_memory &&
+	       (state == STORE_REFUSED || state == STORE_PRETENCE);
+}
+
+static struct behind *get_behind(struct store_file *f, const struct bio *bio)
+{
+	struct behind *b;
+
+	pthread_mutex_lock(&f->lock);
+	/* A folio that spans two bios goes when settle() drops both. */
+	ours_add_pages_locked(f, bio->pos, bio->len);
+	if (!f->behind && behind_create(f->fd, &f->behind))
+		f->behind = NULL;
+	b = f->behind;
+	pthread_mutex_unlock(&f->lock);
+	return b;
+}
+
+static void bio_leaves(struct store_file *f)
+{
+	pthread_mutex_lock(&f->lock);
+	if (!--f->in_flight && f->gate_closed)
+		pthread_cond_signal(&f->idle);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* The ioq is done with @bio. After bio_end() the store may be gone. */
+static void file_bio_ended(struct bio *bio)
+{
+	struct store_file *f = to_file(bio->store);
+	struct behind *behind;
+
+	if (is_refusal(bio)) {
+		refuse_direct(f);
+		bio->flags &= ~BIO_F_DIRECT;
+		bio_reset(bio);
+		ioq_submit(f->ioq, bio);
+		return;
+	}
+	if (bio->flags & BIO_F_PROBE)
+		prove(f, bio);
+	else if (bio->flags & BIO_F_DROP)
+		kcache_drop(f->fd, bio->pos, bio->len);
+	if (!leaves_pages(f, bio)) {
+		bio_leaves(f);
+		bio_end(bio);
+		return;
+	}
+	behind = get_behind(f, bio);
+	bio_leaves(f);
+	if (behind)
+		behind_add(behind, bio);
+	else
+		behind_now(f->fd, bio);
+}
+
+/* Counted as in flight; the caller issues it after releasing the lock. */
+static void start_locked(struct store_file *f, struct bio *bio)
+{
+	f->in_flight++;
+	if (f->direct_on)
+		bio->flags |= BIO_F_DIRECT;
+	if (bio->op == BIO_WRITE && direct_state(f) == STORE_UNPROVEN) {
+		ranges_add(&f->unproven, bio->pos, bio->pos + bio->len);
+		if (!f->probing && f->nr_probes < PROBES_MAX) {
+			f->probing = true;
+			f->nr_probes++;
+			bio->flags |= BIO_F_PROBE;
+		}
+	}
+}
+
+static void issue(struct store_file *f, struct bio *bio)
+{
+	bool ask = (bio->flags & BIO_F_PROBE) ||
+		   (bio->op == BIO_READ && direct_state(f) == STORE_REFUSED);
+
+	/*
+	 * Of a probe, DROP says that something was cached before, so that it
+	 * proves nothing; of a read, that nothing was, so that what it brings
+	 * in is ours to drop.
+	 */
+	if (ask && !f->in_memory) {
+		bool empty = kcache_resident(f->fd, bio->pos, bio->len) == 0;
+
+		if (empty == (bio->op == BIO_READ))
+			bio->flags |= BIO_F_DROP;
+	}
+	ioq_submit(f->ioq, bio);
+}
+
+static void file_submit(struct store *store, struct bio *bio)
+{
+	struct store_file *f = to_file(store);
+	bool wait;
+
+	bio->fd = f->fd;
+	bio->ended = file_bio_ended;
+	pthread_mutex_lock(&f->lock);
+	wait = f->gate_closed;
+	if (wait)
+		list_add_tail(&bio->list, &f->waiting);
+	else
+		start_locked(f, bio);
+	pthread_mutex_unlock(&f->lock);
+	if (!wait)
+		issue(f, bio);
+}
+
+/* ---- the end block --------------------------------------------------- */
+
+static void close_gate(struct store_file *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->gate_closed = true;
+	while (f->in_flight)
+		pthread_cond_wait(&f->idle, &f->lock);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void open_gate(struct store_file *f)
+{
+	struct list_head go, *node, *next;
+
+	list_init(&go);
+	pthread_mutex_lock(&f->lock);
+	f->gate_closed = false;
+	list_splice_tail(&f->waiting, &go);
+	list_for_each(node, &go)
+		start_locked(f, list_entry(node, struct bio, list));
+	pthread_mutex_unlock(&f->lock);
+	list_for_each_safe(node, next, &go) {
+		list_del(node);
+		issue(f, list_entry(node, struct bio, list));
+	}
+}
+
+static int pwrite_all(int fd, const char *buf, size_t len, uint64_t pos)
+{
+	unsigned tries = 0;
+
+	while (len) {
+		ssize_t n = pwrite(fd, buf, len, (off_t)pos);
+
+		if (n < 0 && !bio_is_transient(-errno))
+			return -errno;
+		if (n <= 0) {
+			if (++tries > BIO_TRIES)
+				return n ? -errno : -EIO;
+			if (tries > 2)
+				block_sleep_us(100);
+			continue;
+		}
+		buf += n;
+		pos += (uint64_t)n;
+		len -= (size_t)n;
+		tries = 0;
+	}
+	return 0;
+}
+
+/* Nothing is in flight and nothing starts. */
+static int write_buffered(struct store_file *f, const void *buf, size_t len,
+			  uint64_t pos)
+{
+	int err, err_on;
+
+	/* Not direct_on alone: it must not change between off and on. */
+	if (!f->direct_on)
+		return pwrite_all(f->fd, buf, len, pos);
+	err = set_flag_direct(f->fd, false);
+	if (err)
+		return err;
+	err = pwrite_all(f->fd, buf, len, pos);
+	err_on = set_flag_direct(f->fd, true);
+	if (err_on) {
+		/* It was on before; whatever the reason, buffered works. */
+		f->direct_on = false;
+		set_direct_state(f, STORE_REFUSED);
+	}
+	return err;
+}
+
+static int file_write_tail(struct store *store, const void *buf, size_t len,
+			   uint64_t pos)
+{
+	struct store_file *f = to_file(store);
+	int err;
+
+	if (!len)
+		return 0;
+	pthread_mutex_lock(&f->tail_lock);
+	close_gate(f);
+	err = write_buffered(f, buf, len, pos);
+	pthread_mutex_lock(&f->lock);
+	ours_add_pages_locked(f, pos, len);
+	pthread_mutex_unlock(&f->lock);
+	open_gate(f);
+	pthread_mutex_unlock(&f->tail_lock);
+	return err;
+}
+
+/* ---- the rest -------------------------------------------------------- */
+
+static int file_flush(struct store *store, bool datasync)
+{
+	struct store_file *f = to_file(store);
+	int err;
+
+	do {
+		err = (datasync ? fdatasync(f->fd) : fsync(f->fd)) ? -errno : 0;
+	} while (err == -EINTR);
+	return err;
+}
+
+static int settle_range(struct store_file *f, const struct range *r)
+{
+	uint64_t len = r->end - r->start;
+	int err = kcache_write_out(f->fd, r->start, len);
+
+	kcache_drop(f->fd, r->start, len);
+	/*
+	 * A file system that compresses starts a second round of pages only
+	 * after the first; what is left gets one more chance.
+	 */
+	if (!err && kcache_resident(f->fd, r->start, len) > 0) {
+		err = kcache_write_out(f->fd, r->start, len);
+		kcache_drop(f->fd, r->start, len);
+	}
+	return err;
+}
+
+static int file_settle(struct store *store)
+{
+	struct store_file *f = to_file(store);
+	struct ranges set;
+	int err = 0;
+
+	pthread_mutex_lock(&f->lock);
+	set = f->ours;
+	if (direct_state(f) == STORE_UNPROVEN && !f->in_memory)
+		ranges_add_all(&set, &f->unproven);
+	f->ours.nr = 0;
+	f->unproven.nr = 0;
+	pthread_mutex_unlock(&f->lock);
+
+	for (unsigned i = 0; i < set.nr; i++) {
+		int e = settle_range(f, &set.r[i]);
+
+		if (!e)
+			continue;
+		err = err ? err : e;
+		pthread_mutex_lock(&f->lock);
+		ranges_add(&f->ours, set.r[i].start, set.r[i].end);
+		pthread_mutex_unlock(&f->lock);
+	}
+	return err;
+}
+
+/*
+ * The kernel zeroes the rest of a page behind an end, old or new, in its
+ * cache. That page is ours unless it was there before.
+ */
+static void note_end_page(struct store_file *f, uint64_t size)
+{
+	if (size % KCACHE_PAGE == 0 || f->in_memory ||
+	    kcache_resident(f->fd, size, 1) > 0)
+		return;
+	pthread_mutex_lock(&f->lock);
+	ours_add_pages_locked(f, size, 1);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static int file_truncate(struct store *store, uint64_t size)
+{
+	struct store_file *f = to_file(store);
+	struct stat st;
+	int err;
+
+	if (fstat(f->fd, &st))
+		return -errno;
+	note_end_page(f, size);
+	note_end_page(f, (uint64_t)st.st_size);
+	do {
+		err = ftruncate(f->fd, (off_t)size) ? -errno : 0;
+	} while (err == -EINTR);
+	return err;
+}
+
+static int file_stat(struct store *store, struct stat *st)
+{
+	return fstat(to_file(store)->fd, st) ? -errno : 0;
+}
+
+static void file_destroy(struct store *store)
+{
+	struct store_file *f = to_file(store);
+	struct flock none = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	assert(!f->in_flight && list_empty(&f->waiting));
+	behind_destroy(f->behind);
+	/*
+	 * A lock of the open file goes with its last reference, and a ring may
+	 * hold one for some microseconds after a request has completed. Who
+	 * opens the file next must not meet it.
+	 */
+	fcntl(f->fd, F_OFD_SETLK, &none);
+	close(f->fd);
+	pthread_cond_destroy(&f->idle);
+	pthread_mutex_destroy(&f->lock);
+	pthread_mutex_destroy(&f->tail_lock);
+	free(f);
+}
+
+static const struct store_ops file_ops = {
+	.name = "file",
+	.submit = file_submit,
+	.flush = file_flush,
+	.write_tail = file_write_tail,
+	.settle = file_settle,
+	.truncate = file_truncate,
+	.stat = file_stat,
+	.destroy = file_destroy,
+};
+
+/* ---- life ------------------------------------------------------------ */
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
+{
+	f->in_memory = fs->in_memory;
+	f->store.offset_align = fs->offset_align;
+	f->store.mem_align = fs->mem_align;
+	f->store.min_folio_bytes =
+		max_u32(fs->block_bytes,
+			max_u32(fs->offset_align, fs->mem_align));
+}
+
+static void start_direct(struct store_file *f, bool wanted)
+{
+	f->direct_on = wanted && !set_flag_direct(f->fd, true);
+	if (f->in_memory) {
+		/* It may well say yes; it is the page cache all the same. */
+		set_direct_state(f, STORE_PRETENCE);
+	} else if (f->direct_on) {
+		set_direct_state(f, STORE_UNPROVEN);
+	} else {
+		set_direct_state(f, STORE_REFUSED);
+		/* Nothing read ahead that nobody asked for. */
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
+	}
+}
+
+int store_file_create(struct ioq *ioq, int fd, struct store **out)
+{
+	struct store_file *f;
+	struct kcache_fs fs;
+	struct stat st;
+	int err, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	err = kcache_ask_fs(fd, &fs);
+	if (err)
+		return err;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->store.ops = &file_ops;
+	f->store.writable = (flags & O_ACCMODE) == O_RDWR;
+	f->store.dev = st.st_dev;
+	f->store.ino = st.st_ino;
+	f->ioq = ioq;
+	f->fd = fd;
+	pthread_mutex_init(&f->tail_lock, NULL);
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->idle, NULL);
+	list_init(&f->waiting);
+	set_geometry(f, &fs);
+	start_direct(f, fs.direct);
+	*out = &f->store;
+	return 0;
+}
+
+int store_file_make_writable(struct store *store, int fd)
+{
+	struct store_file *f = to_file(store);
+	int err = 0;
+
+	/* The same gate: the flag and the descriptor change as one. */
+	pthread_mutex_lock(&f->tail_lock);
+	close_gate(f);
+	if (f->direct_on)
+		err = set_flag_direct(fd, true);
+	/* EBUSY: an open() of another thread is about to take the number. */
+	while (!err && dup3(fd, f->fd, O_CLOEXEC) < 0)
+		if (errno != EBUSY && errno != EINTR)
+			err = -errno;
+	close(fd);
+	if (!err)
+		f->store.writable = true;
+	open_gate(f);
+	pthread_mutex_unlock(&f->tail_lock);
+	return err;
+}
