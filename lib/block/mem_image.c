@@ -19,11 +19,11 @@ void mem_image_fini(struct mem_image *img)
 	*img = (struct mem_image){ 0 };
 }
 
-static size_t in_chunk(uint64_t pos, size_t len)
+static size_t in_chunk(uint64_t pos, uint64_t len)
 {
 	size_t room = MEM_CHUNK - (size_t)(pos % MEM_CHUNK);
 
-	return len < room ? len : room;
+	return len < room ? (size_t)len : room;
 }
 
 void mem_image_read(const struct mem_image *img, void *buf, size_t len,
@@ -82,6 +82,19 @@ int mem_image_write(struct mem_image *img, const void *buf, size_t len,
 			img->size = pos;
 	}
 	return 0;
+}
+
+void mem_image_zero(struct mem_image *img, uint64_t pos, uint64_t len)
+{
+	while (len && pos / MEM_CHUNK < img->nr_chunks) {
+		size_t n = in_chunk(pos, len);
+		char *chunk = img->chunks[pos / MEM_CHUNK];
+
+		if (chunk)
+			memset(chunk + pos % MEM_CHUNK, 0, n);
+		pos += n;
+		len -= n;
+	}
 }
 
 void mem_image_truncate(struct mem_image *img, uint64_t size)

@@ -30,6 +30,8 @@ void mem_image_read(const struct mem_image *img, void *buf, size_t len,
 /** Grows the size when it writes beyond. Return: 0 or -ENOMEM. */
 int mem_image_write(struct mem_image *img, const void *buf, size_t len,
 		    uint64_t pos);
+/** Neither grows the size nor allocates what holds nothing. */
+void mem_image_zero(struct mem_image *img, uint64_t pos, uint64_t len);
 void mem_image_truncate(struct mem_image *img, uint64_t size);
 int mem_image_copy(struct mem_image *to, const struct mem_image *from);
 

@@ -115,27 +115,19 @@ static int log_add_locked(struct store_fault *f, uint64_t pos, uint64_t len,
 	return 0;
 }
 
-static int set_sector(struct mem_image *img, uint64_t sector, const char *data)
+/* Leaves the size alone. @data: NULL for zeros. */
+static int set_sectors(struct mem_image *img, uint64_t sector, uint64_t nr,
+		       const char *data)
 {
-	static const char zeros[SECTOR];
 	uint64_t size = img->size;
-	int err = mem_image_write(img, data ? data : zeros, SECTOR,
-				  sector * SECTOR);
+	int err = 0;
 
+	if (data)
+		err = mem_image_write(img, data, nr * SECTOR, sector * SECTOR);
+	else
+		mem_image_zero(img, sector * SECTOR, nr * SECTOR);
 	img->size = size;
 	return err;
-}
-
-static int log_apply(struct mem_image *img, const struct log_entry *e)
-{
-	for (uint64_t i = 0; i < e->nr_sectors; i++) {
-		int err = set_sector(img, e->sector + i,
-				     e->data ? e->data + i * SECTOR : NULL);
-
-		if (err)
-			return err;
-	}
-	return 0;
 }
 
 /*
@@ -264,7 +256,8 @@ static int make_durable_locked(struct store_fault *f, uint64_t upto)
 
 		if (e->seq > upto)
 			break;
-		err = log_apply(&f->durable, e);
+		err = set_sectors(&f->durable, e->sector, e->nr_sectors,
+				  e->data);
 		if (err)
 			return err;
 		set_size(&f->durable, e->size);
@@ -405,7 +398,7 @@ static int cut_sector(struct cut *c, uint64_t sector, const char *data)
 	assert(sector < c->nr_sectors);
 	if (!choose(c->seed, sector, ++c->versions[sector] + 1))
 		return 0;
-	return set_sector(&c->image, sector, data);
+	return set_sectors(&c->image, sector, 1, data);
 }
 
 static void cut_size(struct cut *c, uint64_t size)
