@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * device: reads /proc/self/mountinfo and /sys/dev/block.
+ */
+#include "bench/device.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* "ID PARENT MAJ:MIN ROOT DIR OPTIONS [FIELDS...] - TYPE SOURCE OPTIONS" */
+static bool parse_mount(const char *line, uint64_t id, char *fs, char *source)
+{
+	const char *rest = strstr(line, " - ");
+
+	return strtoull(line, NULL, 10) == id && rest &&
+	       sscanf(rest, " - %31s %4095s", fs, source) == 2;
+}
+
+/* @fs of 32 and @source of PATH_MAX bytes */
+static bool find_mount(const char *path, char *fs, char *source)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool found = false;
+	struct statx stx;
+	FILE *f;
+
+	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx) ||
+	    !(stx.stx_mask & STATX_MNT_ID))
+		return false;
+	f = fopen("/proc/self/mountinfo", "re");
+	if (!f)
+		return false;
+	while (!found && getline(&line, &size, f) > 0)
+		found = parse_mount(line, stx.stx_mnt_id, fs, source);
+	free(line);
+	fclose(f);
+	return found;
+}
+
+static dev_t device_number(const char *path, const char *source)
+{
+	struct stat st;
+
+	if (!stat(path, &st) && major(st.st_dev))
+		return st.st_dev;
+	if (source[0] == '/' && !stat(source, &st) && S_ISBLK(st.st_mode))
+		return st.st_rdev;
+	return 0;
+}
+
+static void read_name(struct device *d, dev_t dev)
+{
+	char path[128], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", major(dev),
+		 minor(dev));
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "DEVNAME=%63s", d->name) == 1)
+			break;
+	if (f)
+		fclose(f);
+}
+
+static void read_sector_size(struct device *d, dev_t dev)
+{
+	/* A partition's queue is its disk's. */
+	static const char *const queues[] = { "queue", "../queue" };
+	char path[128];
+	size_t i;
+	FILE *f;
+
+	for (i = 0; i < 2 && !d->sector_bytes; i++) {
+		snprintf(path, sizeof(path),
+			 "/sys/dev/block/%u:%u/%s/logical_block_size",
+			 major(dev), minor(dev), queues[i]);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fscanf(f, "%u", &d->sector_bytes) != 1)
+			d->sector_bytes = 0;
+		fclose(f);
+	}
+}
+
+void device_find(struct device *d, const char *path)
+{
+	char source[PATH_MAX] = "";
+	uint64_t sectors;
+	dev_t dev;
+
+	memset(d, 0, sizeof(*d));
+	if (!find_mount(path, d->fs, source))
+		strcpy(d->fs, "unknown");
+	dev = device_number(path, source);
+	if (!dev)
+		return;
+	snprintf(d->stat_path, sizeof(d->stat_path),
+		 "/sys/dev/block/%u:%u/stat", major(dev), minor(dev));
+	read_name(d, dev);
+	read_sector_size(d, dev);
+	d->known = true;
+	d->known = device_sectors_read(d, &sectors);
+}
+
+bool device_sectors_read(const struct device *d, uint64_t *out)
+{
+	unsigned long long sectors;
+	bool good;
+	FILE *f;
+
+	if (!d->known)
+		return false;
+	f = fopen(d->stat_path, "re");
+	if (!f)
+		return false;
+	good = fscanf(f, "%*u %*u %llu", &sectors) == 1;
+	fclose(f);
+	if (good)
+		*out = sectors;
+	return good;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * workload: what `dropbehind bench` can run.
+ */
+#ifndef BENCH_WORKLOAD_H
+#define BENCH_WORKLOAD_H
+
+/* Exit statuses of a workload. */
+#define WORKLOAD_GOOD 0
+#define WORKLOAD_FAILED 1 /* the machine, a contender, or a wrong file */
+#define WORKLOAD_USAGE 2 /* the command line */
+#define WORKLOAD_STOPPED 130 /* by a signal */
+
+/**
+ * interleaved_main - `dropbehind bench interleaved`
+ * @argv: argv[0] is "interleaved"
+ * Return: an exit status.
+ */
+int interleaved_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writers: the loop that is measured. Between two writes there is no lock, no
+ * allocation, no copy, and no clock.
+ *
+ * The gate: the threads come up one by one and wait; the clock starts when
+ * all are there, just before they are let go.
+ */
+#include "bench/writers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "bench/clock.h"
+#include "bench/contender.h"
+#include "bench/pattern.h"
+#include "bench/stop.h"
+
+enum gate_state { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
+
+struct writer {
+	struct writers *all;
+	unsigned index;
+	pthread_t thread;
+	uint64_t writes; /* the thread's until it is done */
+	uint64_t end_ns; /* likewise */
+};
+
+struct writers {
+	struct work work;
+	atomic_int error; /* relaxed; the first one, read when all are done */
+	pthread_mutex_t lock;
+	pthread_cond_t opened; /* the gate has changed */
+	pthread_cond_t arrived; /* ready or done has grown */
+	enum gate_state gate; /* under lock */
+	unsigned ready; /* under lock: threads at the gate */
+	unsigned done; /* under lock: threads past their last write */
+	unsigned started; /* threads to join */
+	struct writer writers[];
+};
+
+static void pause_us(unsigned us)
+{
+	struct timespec ts = { .tv_sec = us / 1000000,
+			       .tv_nsec = (long)(us % 1000000) * 1000 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+		;
+}
+
+static int write_record(const struct work *k, uint64_t nr)
+{
+	uint64_t off = nr * k->record;
+
+	return k->ops->write(k->contender,
+			     pattern_at(k->pattern, k->phase, off), k->record,
+			     (off_t)off);
+}
+
+static void write_all(struct writer *me)
+{
+	const struct work *k = &me->all->work;
+	uint64_t step = k->threads * (k->odd_rows_only ? 2ull : 1ull);
+	uint64_t nr = me->index + (k->odd_rows_only ? k->threads : 0);
+	uint64_t writes = 0;
+	int none = 0, ret;
+
+	for (; nr < k->count; nr += step) {
+		if (stop_requested() ||
+		    atomic_load_explicit(&me->all->error, memory_order_relaxed))
+			break;
+		if (k->gap_us && writes)
+			pause_us(k->gap_us);
+		ret = write_record(k, nr);
+		if (ret) {
+			atomic_compare_exchange_strong(&me->all->error, &none,
+						       ret);
+			break;
+		}
+		writes++;
+	}
+	me->writes = writes;
+}
+
+static bool pass_gate(struct writers *w)
+{
+	bool open;
+
+	pthread_mutex_lock(&w->lock);
+	w->ready++;
+	pthread_cond_signal(&w->arrived);
+	while (w->gate == GATE_SHUT)
+		pthread_cond_wait(&w->opened, &w->lock);
+	open = w->gate == GATE_OPEN;
+	pthread_mutex_unlock(&w->lock);
+	return open;
+}
+
+static void *writer_main(void *arg)
+{
+	struct writer *me = arg;
+	struct writers *w = me->all;
+
+	stop_block();
+	if (w->work.gap_us)
+		prctl(PR_SET_TIMERSLACK, 1ul);
+	if (!pass_gate(w))
+		return NULL;
+	write_all(me);
+	me->end_ns = clock_ns();
+	pthread_mutex_lock(&w->lock);
+	if (++w->done == w->started)
+		pthread_cond_signal(&w->arrived);
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+int writers_create(const struct work *work, struct writers **out)
+{
+	struct writers *w;
+	unsigned i;
+	int ret = 0;
+
+	w = calloc(1, sizeof(*w) + work->threads * sizeof(w->writers[0]));
+	if (!w)
+		return -ENOMEM;
+	w->work = *work;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->opened, NULL);
+	pthread_cond_init(&w->arrived, NULL);
+	for (i = 0; i < work->threads && !ret; i++) {
+		w->writers[i].all = w;
+		w->writers[i].index = i;
+		ret = -pthread_create(&w->writers[i].thread, NULL, writer_main,
+				      &w->writers[i]);
+		if (!ret)
+			w->started++;
+	}
+	if (ret) {
+		writers_destroy(w);
+		return ret;
+	}
+	*out = w;
+	return 0;
+}
+
+static void set_gate(struct writers *w, enum gate_state state)
+{
+	w->gate = state;
+	pthread_cond_broadcast(&w->opened);
+}
+
+int writers_run(struct writers *w, struct work_done *done)
+{
+	unsigned i;
+	int ret;
+
+	*done = (struct work_done){ 0 };
+	pthread_mutex_lock(&w->lock);
+	while (w->ready < w->started)
+		pthread_cond_wait(&w->arrived, &w->lock);
+	done->start_ns = clock_ns();
+	set_gate(w, GATE_OPEN);
+	while (w->done < w->started)
+		pthread_cond_wait(&w->arrived, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+	for (i = 0; i < w->started; i++) {
+		done->writes += w->writers[i].writes;
+		if (done->end_ns < w->writers[i].end_ns)
+			done->end_ns = w->writers[i].end_ns;
+	}
+	ret = atomic_load(&w->error);
+	return !ret && stop_requested() ? -EINTR : ret;
+}
+
+void writers_destroy(struct writers *w)
+{
+	unsigned i;
+
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	if (w->gate == GATE_SHUT)
+		set_gate(w, GATE_CANCELLED);
+	pthread_mutex_unlock(&w->lock);
+	for (i = 0; i < w->started; i++)
+		pthread_join(w->writers[i].thread, NULL);
+	pthread_cond_destroy(&w->arrived);
+	pthread_cond_destroy(&w->opened);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
