@@ -11,7 +11,8 @@
  * change. Submitting never waits for the gate.
  *
  * Locks: tail_lock (long) orders those who close the gate; lock (short) is
- * taken under it. No system call but fcntl(F_SETFL) under lock.
+ * taken under it. Under lock only fcntl(F_SETFL) and a first hint enter the
+ * kernel, and neither waits.
  */
 #include <assert.h>
 #include <errno.h>
@@ -74,6 +75,17 @@ static int set_flag_direct(int fd, bool on)
 	return fcntl(fd, F_SETFL, flags) ? -errno : 0;
 }
 
+/*
+ * The kernel's cache is used from here on: nothing read ahead that nobody
+ * asked for, since it would look like another program's.
+ */
+static void set_refused(struct store_file *f)
+{
+	f->direct_on = false;
+	set_direct_state(f, STORE_REFUSED);
+	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
+}
+
 static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
 				  uint64_t len)
 {
@@ -118,8 +130,7 @@ static void refuse_direct(struct store_file *f)
 	if (f->direct_on) {
 		/* The caller's bio is in flight: nobody plays with the flag. */
 		set_flag_direct(f->fd, false);
-		f->direct_on = false;
-		set_direct_state(f, STORE_REFUSED);
+		set_refused(f);
 		ranges_add_all(&f->ours, &f->unproven);
 		f->unproven.nr = 0;
 	}
@@ -316,8 +327,7 @@ static int write_buffered(struct store_file *f, const void *buf, size_t len,
 	err_on = set_flag_direct(f->fd, true);
 	if (err_on) {
 		/* It was on before; whatever the reason, buffered works. */
-		f->direct_on = false;
-		set_direct_state(f, STORE_REFUSED);
+		set_refused(f);
 	}
 	return err;
 }
@@ -490,9 +500,7 @@ static void start_direct(struct store_file *f, bool wanted)
 	} else if (f->direct_on) {
 		set_direct_state(f, STORE_UNPROVEN);
 	} else {
-		set_direct_state(f, STORE_REFUSED);
-		/* Nothing read ahead that nobody asked for. */
-		posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
+		set_refused(f);
 	}
 }
 
@@ -544,8 +552,11 @@ int store_file_make_writable(struct store *store, int fd)
 		if (errno != EBUSY && errno != EINTR)
 			err = -errno;
 	close(fd);
-	if (!err)
+	if (!err) {
 		f->store.writable = true;
+		if (direct_state(f) == STORE_REFUSED)
+			posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
+	}
 	open_gate(f);
 	pthread_mutex_unlock(&f->tail_lock);
 	return err;
