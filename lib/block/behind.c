@@ -13,6 +13,7 @@
 
 struct behind {
 	int fd; /* set before publish */
+	void (*finish)(struct bio *bio, bool left); /* set before publish */
 	pthread_t thread;
 	pthread_mutex_t lock; /* short: fresh, stop */
 	pthread_cond_t work;
@@ -20,11 +21,11 @@ struct behind {
 	bool stop;
 };
 
-void behind_now(int fd, struct bio *bio)
+bool behind_write_out(int fd, struct bio *bio)
 {
 	bio->status = kcache_write_out(fd, bio->pos, bio->len);
 	kcache_drop(fd, bio->pos, bio->len);
-	bio_end(bio);
+	return kcache_resident(fd, bio->pos, bio->len) != 0;
 }
 
 /* Moves what has arrived to @out. Return: false to end. */
@@ -60,7 +61,7 @@ static void *behind_main(void *arg)
 			continue;
 		bio = list_first_entry(&started, struct bio, list);
 		list_del(&bio->list);
-		behind_now(b->fd, bio);
+		b->finish(bio, behind_write_out(b->fd, bio));
 	}
 	return NULL;
 }
@@ -73,7 +74,8 @@ void behind_add(struct behind *b, struct bio *bio)
 	pthread_mutex_unlock(&b->lock);
 }
 
-int behind_create(int fd, struct behind **out)
+int behind_create(int fd, void (*finish)(struct bio *bio, bool left),
+		  struct behind **out)
 {
 	struct behind *b = calloc(1, sizeof(*b));
 	int err;
@@ -81,6 +83,7 @@ int behind_create(int fd, struct behind **out)
 	if (!b)
 		return -ENOMEM;
 	b->fd = fd;
+	b->finish = finish;
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->work, NULL);
 	list_init(&b->fresh);

@@ -12,13 +12,21 @@
 
 struct behind;
 
-/** @fd: stays the caller's, and open until destroy. */
-int behind_create(int fd, struct behind **out);
+/**
+ * behind_create - start the thread
+ * @fd: stays the caller's, and open until destroy
+ * @finish: called by the thread for each bio, with no lock held; ends it.
+ *	@left: pages of the bio are still cached: a folio that spans two bios,
+ *	or data that could not be written
+ */
+int behind_create(int fd, void (*finish)(struct bio *bio, bool left),
+		  struct behind **out);
 /** No bio is in flight. NULL is allowed. */
 void behind_destroy(struct behind *behind);
-/** @bio has been transferred with status 0; @behind ends it. Does not sleep. */
+/** @bio has been transferred with status 0. Does not sleep. */
 void behind_add(struct behind *behind, struct bio *bio);
-/** The same in the caller's thread, for when there is no other. */
-void behind_now(int fd, struct bio *bio);
+/** Its work in the caller's thread, for when there is no other: sets the
+ * status and tells whether pages are left. */
+bool behind_write_out(int fd, struct bio *bio);
 
 #endif

@@ -154,14 +154,26 @@ static bool leaves_pages(struct store_file *f, const struct bio *bio)
 	       (state == STORE_REFUSED || state == STORE_PRETENCE);
 }
 
-static struct behind *get_behind(struct store_file *f, const struct bio *bio)
+/* Written out. After bio_end() the store may be gone. */
+static void behind_finish(struct bio *bio, bool left)
+{
+	struct store_file *f = to_file(bio->store);
+
+	if (left) {
+		/* settle() drops a folio that spans two bios. */
+		pthread_mutex_lock(&f->lock);
+		ours_add_pages_locked(f, bio->pos, bio->len);
+		pthread_mutex_unlock(&f->lock);
+	}
+	bio_end(bio);
+}
+
+static struct behind *get_behind(struct store_file *f)
 {
 	struct behind *b;
 
 	pthread_mutex_lock(&f->lock);
-	/* A folio that spans two bios goes when settle() drops both. */
-	ours_add_pages_locked(f, bio->pos, bio->len);
-	if (!f->behind && behind_create(f->fd, &f->behind))
+	if (!f->behind && behind_create(f->fd, behind_finish, &f->behind))
 		f->behind = NULL;
 	b = f->behind;
 	pthread_mutex_unlock(&f->lock);
@@ -198,12 +210,12 @@ static void file_bio_ended(struct bio *bio)
 		bio_end(bio);
 		return;
 	}
-	behind = get_behind(f, bio);
+	behind = get_behind(f);
 	bio_leaves(f);
 	if (behind)
 		behind_add(behind, bio);
 	else
-		behind_now(f->fd, bio);
+		behind_finish(bio, behind_write_out(f->fd, bio));
 }
 
 /* Counted as in flight; the caller issues it after releasing the lock. */
