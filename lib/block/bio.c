@@ -207,5 +207,6 @@ void bio_transfer_blocking(struct bio *bio)
 	bio->status = 0;
 	while (!bio_transferred(bio, transfer_once(bio)))
 		if (bio->tries > 2)
-			block_sleep_us(50u << (bio->tries < 9 ? bio->tries : 9));
+			block_sleep_us(50u
+				       << (bio->tries < 9 ? bio->tries : 9));
 }

@@ -44,7 +44,9 @@ enum bio_op { BIO_READ, BIO_WRITE };
  *	bytes were transferred; what a read finds past the end of the file
  *	is zero.
  * @end_io: called once, from a thread of block's own (task context), with no
- *	lock held. It may submit other bios, and reuse or free this one.
+ *	lock held. It may submit other bios, and reuse or free this one. It
+ *	must not wait for a bio, nor call a store_ops other than submit: the
+ *	thread it runs in is the one that ends the others.
  * @private: the owner's
  * @submit_ns: monotonic time of submission, set by bio_submit()
  */
@@ -80,7 +82,18 @@ struct bio {
  */
 void bio_submit(struct bio *bio);
 
-/** How a store transfers: what dbh_file_info() reports. */
+/**
+ * enum store_direct - how a store transfers: what dbh_file_info() reports
+ * @STORE_UNPROVEN: with O_DIRECT; nothing has been written yet that would tell
+ * @STORE_PROVEN: a direct write left no page in the kernel's cache. (btrfs
+ *	with checksums is among these: it goes through the cache and drops the
+ *	pages by itself.)
+ * @STORE_PRETENCE: O_DIRECT is accepted and pages stay. Each write is written
+ *	out and dropped before its bio ends; but on tmpfs, which is the page
+ *	cache, nothing can be dropped.
+ * @STORE_REFUSED: no direct I/O; otherwise as above, and what reads bring into
+ *	the cache is dropped as well
+ */
 enum store_direct {
 	STORE_UNPROVEN,
 	STORE_PROVEN,
@@ -177,7 +190,9 @@ int store_file_create(struct ioq *ioq, int fd, struct store **out);
 /**
  * store_file_make_writable - replace a read-only descriptor by @fd (O_RDWR)
  *
- * In place, by dup3(); @fd is closed in any case.
+ * In place, by dup3(); @fd is closed in any case. Waits for bios in flight.
+ * What belongs to the old open file goes with it: an OFD lock, a lease.
+ * store->writable changes in here: the caller sees to who reads it.
  */
 int store_file_make_writable(struct store *store, int fd);
 
@@ -191,9 +206,11 @@ int store_mem_create(uint32_t min_folio_bytes, uint32_t align,
 
 /**
  * struct store_fault_options - what goes wrong, from a seed
- * @seed: of everything random
- * @error_every: every n-th bio fails with @error (0: never)
- * @flush_error_every: every n-th flush fails
+ * @seed: of everything random; taken at create, store_fault_set() goes on
+ * @error_every: every n-th bio fails with @error (0: never). A write that
+ *	fails may have written any of its sectors.
+ * @flush_error_every: every n-th flush fails, and some of what was written
+ *	since the last good one will never become durable
  * @tail_error_every: every n-th write_tail or truncate fails
  * @error: the errno (positive) to fail with; 0 means EIO
  * @delay_us: each bio ends after a random time up to this
@@ -220,8 +237,9 @@ void store_fault_set(struct store *store,
 		     const struct store_fault_options *opts);
 /**
  * store_fault_power_cut - what a disk would hold if power failed now
- * @seed: which of the unflushed 512-byte sectors survive; each one by itself,
- *	and the size likewise (one of the sizes since the last flush)
+ * @seed: which version of each 512-byte sector survives: the durable one, any
+ *	written since the last good flush, or that of a write in flight; each
+ *	sector by itself, and the size likewise
  * @out: a new mem store with that content; the faulty one goes on unharmed
  */
 int store_fault_power_cut(struct store *store, uint64_t seed,

@@ -66,7 +66,8 @@ static int64_t resident_by_mincore(int fd, uint64_t pos, uint64_t len)
 int64_t kcache_resident(int fd, uint64_t pos, uint64_t len)
 {
 	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end =
+		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
 	struct cachestat_range_abi range = { start, end - start };
 	struct cachestat_abi cs;
 
@@ -103,7 +104,8 @@ int kcache_write_out(int fd, uint64_t pos, uint64_t len)
 void kcache_drop(int fd, uint64_t pos, uint64_t len)
 {
 	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end =
+		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
 
 	posix_fadvise(fd, (off_t)start, (off_t)(end - start),
 		      POSIX_FADV_DONTNEED);

@@ -53,8 +53,7 @@ static inline void ranges_add(struct ranges *set, uint64_t start, uint64_t end)
 		end = end > set->r[i].end ? end : set->r[i].end;
 		ranges_remove_at(set, i);
 	}
-	memmove(&set->r[i + 1], &set->r[i],
-		(set->nr - i) * sizeof(set->r[0]));
+	memmove(&set->r[i + 1], &set->r[i], (set->nr - i) * sizeof(set->r[0]));
 	set->r[i] = (struct range){ start, end };
 	if (++set->nr > RANGES_MAX)
 		ranges_join_nearest(set);

@@ -90,7 +90,8 @@ static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
 				  uint64_t len)
 {
 	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end = (pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t end =
+		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
 
 	if (!f->in_memory)
 		ranges_add(&f->ours, start, end);
@@ -104,8 +105,8 @@ static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
  */
 static void prove(struct store_file *f, struct bio *bio)
 {
-	int64_t after = bio->status ? -EIO :
-				      kcache_resident(f->fd, bio->pos, bio->len);
+	int64_t after =
+		bio->status ? -EIO : kcache_resident(f->fd, bio->pos, bio->len);
 	bool was_empty = !(bio->flags & BIO_F_DROP);
 
 	pthread_mutex_lock(&f->lock);
@@ -338,7 +339,7 @@ static int write_buffered(struct store_file *f, const void *buf, size_t len,
 	err = pwrite_all(f->fd, buf, len, pos);
 	err_on = set_flag_direct(f->fd, true);
 	if (err_on) {
-		/* It was on before; whatever the reason, buffered works. */
+		/* UNTESTED: it was on before. Buffered works, anyway. */
 		set_refused(f);
 	}
 	return err;
@@ -463,11 +464,13 @@ static void file_destroy(struct store *store)
 	assert(!f->in_flight && list_empty(&f->waiting));
 	behind_destroy(f->behind);
 	/*
-	 * A lock of the open file goes with its last reference, and a ring may
-	 * hold one for some microseconds after a request has completed. Who
-	 * opens the file next must not meet it.
+	 * A lock or lease of the open file goes with its last reference, and a
+	 * ring may hold one for some microseconds after a request has
+	 * completed, a forked child for ever. Who opens the file next must not
+	 * meet them.
 	 */
 	fcntl(f->fd, F_OFD_SETLK, &none);
+	fcntl(f->fd, F_SETLEASE, F_UNLCK);
 	close(f->fd);
 	pthread_cond_destroy(&f->idle);
 	pthread_mutex_destroy(&f->lock);
@@ -498,9 +501,8 @@ static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 	f->in_memory = fs->in_memory;
 	f->store.offset_align = fs->offset_align;
 	f->store.mem_align = fs->mem_align;
-	f->store.min_folio_bytes =
-		max_u32(fs->block_bytes,
-			max_u32(fs->offset_align, fs->mem_align));
+	f->store.min_folio_bytes = max_u32(
+		fs->block_bytes, max_u32(fs->offset_align, fs->mem_align));
 }
 
 static void start_direct(struct store_file *f, bool wanted)

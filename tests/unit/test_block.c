@@ -26,6 +26,9 @@
 #include "block/ranges.h"
 #include "block_io.h"
 
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
 #define DEPTH 8u
 #define MIB (1u << 20)
 
@@ -172,8 +175,8 @@ static void short_transfers(void **state)
 	assert_int_equal(io->bio.status, -EIO);
 	bio_reset(&io->bio);
 	for (unsigned i = 0; i < BIO_TRIES; i++)
-		assert_false(bio_transferred(&io->bio, i & 1 ? -EINTR :
-							      -EAGAIN));
+		assert_false(
+			bio_transferred(&io->bio, i & 1 ? -EINTR : -EAGAIN));
 	assert_true(bio_transferred(&io->bio, -EAGAIN));
 	assert_int_equal(io->bio.status, -EAGAIN);
 	bio_reset(&io->bio);
@@ -420,8 +423,8 @@ static void signals_blocked(void **state)
 
 /* ---- io_uring refused ------------------------------------------------ */
 
-/* In a child. Return: 0 if all went as it should. */
-static int refused_child(long nr, int err)
+/* In a child: system call @nr fails with @err from here on. */
+static bool refuse_call(long nr, int err)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
@@ -432,17 +435,23 @@ static int refused_child(long nr, int err)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+/* In a child. Return: 0 if all went as it should. */
+static int refused_child(long nr, int err)
+{
 	struct store *store;
 	struct env e = { 0 };
 	unsigned before = count_fds();
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+	if (!refuse_call(nr, err))
 		return 77;
 	if (ioq_create(IOQ_URING, 4, &e.ioq) != -err)
 		return 1;
-	if (ioq_create(IOQ_AUTO, 4, &e.ioq) ||
-	    ioq_method(e.ioq) != IOQ_THREADS)
+	if (ioq_create(IOQ_AUTO, 4, &e.ioq) || ioq_method(e.ioq) != IOQ_THREADS)
 		return 2;
 	if (store_file_create(e.ioq, open_file(&e, test_dirs[0], O_RDWR),
 			      &store))
@@ -462,10 +471,8 @@ static void uring_refused(void **state)
 		long nr;
 		int err;
 	} ways[] = {
-		{ SYS_io_uring_setup, EPERM },
-		{ SYS_io_uring_setup, ENOSYS },
-		{ SYS_io_uring_setup, ENOMEM },
-		{ SYS_io_uring_setup, EACCES },
+		{ SYS_io_uring_setup, EPERM },	{ SYS_io_uring_setup, ENOSYS },
+		{ SYS_io_uring_setup, ENOMEM }, { SYS_io_uring_setup, EACCES },
 		{ SYS_io_uring_enter, EPERM },
 	};
 
@@ -496,6 +503,46 @@ static void past_end(struct env *e)
 	check_content(e, MIB, 8192, 0, 0);
 	assert_int_equal(e->store->ops->truncate(e->store, 0), 0);
 	check_content(e, 0, 65536, 0, 0);
+}
+
+/* In a child. */
+static int no_cachestat_child(void)
+{
+	char buf[8192] = { 1 };
+	struct env e = { 0 };
+	int fd = open_file(&e, test_dirs[0], O_RDWR);
+	struct kcache_fs fs;
+
+	if (kcache_ask_fs(fd, &fs) || fs.in_memory)
+		return 77;
+	if (!refuse_call(SYS_cachestat, ENOSYS))
+		return 77;
+	if (pwrite(fd, buf, sizeof(buf), 4096) != sizeof(buf) ||
+	    kcache_resident(fd, 0, 65536) != 2 ||
+	    kcache_resident(fd, 5000, 10) != 1)
+		return 1;
+	kcache_write_out(fd, 0, 65536);
+	kcache_drop(fd, 0, 65536);
+	if (kcache_resident(fd, 0, 65536))
+		return 2;
+	unlink(e.path);
+	return 0;
+}
+
+/* Kernels before 6.5: mincore() says the same. */
+static void no_cachestat(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid)
+		_exit(no_cachestat_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void read_past_end(void **state)
@@ -699,9 +746,9 @@ static void bad_writes(struct env *e)
 	assert_int_equal(put_content(ro, 0, 4096, 4096, 1), -EBADF);
 	assert_int_equal(ro->ops->write_tail(ro, "x", 1, 0), -EBADF);
 	assert_int_not_equal(ro->ops->truncate(ro, 10), 0);
-	assert_int_equal(store_file_make_writable(
-				 ro, open(e->path, O_RDWR | O_CLOEXEC)),
-			 0);
+	assert_int_equal(
+		store_file_make_writable(ro, open(e->path, O_RDWR | O_CLOEXEC)),
+		0);
 	assert_true(ro->writable);
 	assert_int_equal(put_content(ro, 0, 4096, 4096, 5), 0);
 	assert_int_equal(ro->ops->write_tail(ro, "x", 1, 4096), 0);
@@ -782,6 +829,7 @@ int main(void)
 		cmocka_unit_test(short_reads),
 		cmocka_unit_test(range_set),
 		cmocka_unit_test(uring_refused),
+		cmocka_unit_test(no_cachestat),
 		cmocka_unit_test(no_space),
 		cmocka_unit_test(many_in_flight),
 		cmocka_unit_test(submit_from_end),

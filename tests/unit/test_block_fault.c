@@ -257,8 +257,8 @@ static void power_cut_meets_all(void **state)
 	put_content(store, 0, 4096, 4096, 2);
 	put_content(store, 0, 8192, 4096, 3);
 	/* One in flight, for as long as the test takes. */
-	store_fault_set(store, &(struct store_fault_options){
-				       .delay_us = 2000000 });
+	store_fault_set(store,
+			&(struct store_fault_options){ .delay_us = 2000000 });
 	io = io_new(store, BIO_WRITE, 0, 4096, 4096);
 	io_fill(io, 4);
 	bio_submit(&io->bio);
