@@ -25,6 +25,7 @@
 #include "block/kcache.h"
 #include "block/ranges.h"
 #include "block_io.h"
+#include "scale.h"
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -663,6 +664,129 @@ static void tail_while_in_flight(void **state)
 	for_each_env(tail_beside);
 }
 
+/* ---- all at once ----------------------------------------------------- */
+
+#define CREW 3u
+#define CREW_BYTES (2u * MIB)
+
+struct crew {
+	struct env *e;
+	unsigned who, rounds;
+	unsigned gen[CREW_BYTES / 65536];
+	int err;
+};
+
+/* Each has 2 MiB of its own and rewrites it, several bios at a time. */
+static void *crew_writes(void *arg)
+{
+	struct crew *c = arg;
+	uint64_t base = (uint64_t)c->who * CREW_BYTES;
+	struct io *io[4];
+
+	for (unsigned r = 0; r < c->rounds && !c->err; r++) {
+		for (unsigned i = 0; i < 4; i++) {
+			unsigned at = (r * 5 + i * 8) % (CREW_BYTES / 65536);
+
+			c->gen[at] = r * 4 + i + 1;
+			io[i] = io_new(c->e->store, BIO_WRITE,
+				       base + at * 65536, 65536, 4096);
+			io_fill(io[i], c->gen[at]);
+			bio_submit(&io[i]->bio);
+		}
+		for (unsigned i = 0; i < 4; i++) {
+			int err = io_wait(io[i]);
+
+			c->err = c->err ? c->err : err;
+			io_free(io[i]);
+		}
+	}
+	return NULL;
+}
+
+/* Meanwhile the end block moves, and the store is synced and settled. */
+static void *crew_tails(void *arg)
+{
+	struct crew *c = arg;
+	const struct store_ops *ops = c->e->store->ops;
+	uint64_t end = (uint64_t)CREW * CREW_BYTES;
+	char tail[4096];
+
+	for (unsigned r = 0; r < c->rounds && !c->err; r++) {
+		unsigned n = 1 + r * 37 % 4000;
+		struct stat st;
+
+		content_fill(tail, n, end, r);
+		c->err = ops->write_tail(c->e->store, tail, n, end);
+		if (!c->err)
+			c->err = ops->truncate(c->e->store, end + n);
+		if (!c->err && r % 3 == 0)
+			c->err = ops->flush(c->e->store, true);
+		if (!c->err && r % 4 == 0)
+			c->err = ops->settle(c->e->store);
+		if (!c->err)
+			c->err = ops->stat(c->e->store, &st);
+		if (!c->err && (uint64_t)st.st_size != end + n)
+			c->err = -ERANGE;
+	}
+	return NULL;
+}
+
+static void all_at_once_in(struct env *e)
+{
+	struct crew crew[CREW + 1] = { 0 };
+	pthread_t thread[CREW + 1];
+	uint64_t end = (uint64_t)CREW * CREW_BYTES;
+
+	assert_int_equal(e->store->ops->truncate(e->store, end), 0);
+	for (unsigned i = 0; i <= CREW; i++) {
+		crew[i] = (struct crew){ .e = e,
+					 .who = i,
+					 .rounds = (unsigned)test_scale(30) };
+		assert_int_equal(pthread_create(&thread[i], NULL,
+						i < CREW ? crew_writes :
+							   crew_tails,
+						&crew[i]),
+				 0);
+	}
+	for (unsigned i = 0; i <= CREW; i++) {
+		pthread_join(thread[i], NULL);
+		assert_int_equal(crew[i].err, 0);
+	}
+	for (unsigned i = 0; i < CREW; i++)
+		for (unsigned at = 0; at < CREW_BYTES / 65536; at++)
+			if (crew[i].gen[at])
+				check_content(e, i * CREW_BYTES + at * 65536,
+					      65536, 65536, crew[i].gen[at]);
+	assert_int_equal(e->store->ops->settle(e->store), 0);
+	if (!e->in_memory)
+		assert_int_equal(kcache_resident(e->fd, 0, end + 8192), 0);
+}
+
+static void all_at_once(void **state)
+{
+	(void)state;
+	for_each_env(all_at_once_in);
+}
+
+/* With room for one request all others are held back. */
+static void depth_of_one(void **state)
+{
+	(void)state;
+	for (int m = IOQ_URING; m <= IOQ_THREADS; m++) {
+		struct env e = { 0 };
+
+		assert_int_equal(ioq_create((enum ioq_method)m, 1, &e.ioq), 0);
+		e.fd = open_file(&e, test_dirs[0], O_RDWR);
+		assert_int_equal(store_file_create(e.ioq, e.fd, &e.store), 0);
+		e.in_memory = e.store->direct == STORE_PRETENCE;
+		many(&e);
+		all_at_once_in(&e);
+		env_down(&e);
+	}
+}
+
+/* ---- what is not ours ------------------------------------------------ */
+
 static void others_pages(struct env *e)
 {
 	char buf[65536], tail[100];
@@ -841,6 +965,8 @@ int main(void)
 		cmocka_unit_test(store_geometry),
 		cmocka_unit_test(direct_proof),
 		cmocka_unit_test(tail_while_in_flight),
+		cmocka_unit_test(all_at_once),
+		cmocka_unit_test(depth_of_one),
 		cmocka_unit_test(others_pages_stay),
 		cmocka_unit_test(direct_refused),
 		cmocka_unit_test(read_only),

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "block_io.h"
+#include "scale.h"
 
 #define NR_SECTORS 64u
 #define SECTOR 512u
@@ -203,9 +204,11 @@ static void check_cut(struct model *m, struct store *store, uint64_t seed)
 		uint64_t is = current(cut, i);
 
 		if (!(is & m->may[i]))
-			fail_msg("sector %u holds %#llx, not of %#llx", i,
-				 (unsigned long long)is,
-				 (unsigned long long)m->may[i]);
+			fail_msg(
+				"cut %llu: sector %u holds %#llx, not of %#llx",
+				(unsigned long long)seed, i,
+				(unsigned long long)is,
+				(unsigned long long)m->may[i]);
 		assert_true(is == current(again, i));
 	}
 	store_destroy(cut);
@@ -239,7 +242,7 @@ static void one_power_cut(uint64_t seed)
 static void power_cut(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= 40; seed++)
+	for (uint64_t seed = 1; seed <= test_scale(40); seed++)
 		one_power_cut(seed);
 }
 
