@@ -51,8 +51,8 @@ static int open_dir(struct place *p, const struct bench_options *o)
 		base = getenv("TMPDIR");
 	if (!base || !base[0])
 		base = ".";
-	if (snprintf(p->dir, sizeof(p->dir), "%s/dropbehind-bench-XXXXXX",
-		     base) >= (int)sizeof(p->dir)) {
+	if (snprintf(p->dir, sizeof(p->dir), "%s/dropbehind-bench-%d-XXXXXX",
+		     base, (int)getpid()) >= (int)sizeof(p->dir)) {
 		complain("the name of the directory is too long");
 		return -ENAMETOOLONG;
 	}

@@ -86,6 +86,7 @@ static int fill(int fd, uint64_t size)
 
 static int make_image(uint64_t size)
 {
+	char name[64];
 	int fd, ret;
 
 	ret = check_memory(size);
@@ -93,7 +94,9 @@ static int make_image(uint64_t size)
 		return ret;
 	progress("filling %llu MiB of memory",
 		 (unsigned long long)(size >> 20));
-	fd = memfd_create("dropbehind-bench", MFD_CLOEXEC);
+	/* What `losetup --list` shows. */
+	snprintf(name, sizeof(name), "dropbehind-bench-%d", (int)getpid());
+	fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd < 0) {
 		ret = -errno;
 		complain("memfd_create: %s", strerror(-ret));
@@ -183,7 +186,8 @@ static int make_mount_point(struct scratch *s)
 {
 	int ret;
 
-	strcpy(s->dir, "/tmp/dropbehind-bench-XXXXXX");
+	snprintf(s->dir, sizeof(s->dir), "/tmp/dropbehind-bench-%d-XXXXXX",
+		 (int)getpid());
 	if (!mkdtemp(s->dir)) {
 		ret = -errno;
 		s->dir[0] = '\0';

@@ -60,8 +60,9 @@ static void print_head(const struct report *r)
 	struct utsname un;
 
 	uname(&un);
-	printf("%s: %u threads, %s per run, %s, %u round%s\n", r->workload,
-	       o->threads, size_text(total, sizeof(total), o->total_bytes),
+	printf("%s: %u thread%s, %s per run, %s, %u round%s\n", r->workload,
+	       o->threads, o->threads == 1 ? "" : "s",
+	       size_text(total, sizeof(total), o->total_bytes),
 	       o->warm	    ? "half of a cached file overwritten" :
 	       o->overwrite ? "an existing file overwritten" :
 			      "a new file",

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `dropbehind bench`: the JSON it prints, and what must hold of the figures
+ * in it (R12, R16, R23); and that its verifier finds what is wrong.
+ *
+ * As root on a scratch file system, otherwise in a directory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/pattern.h"
+
+/* Blocks that a fresh file system may read for itself. */
+#define FS_READS 24.0
+
+static char command[4096];
+static bool scratch;
+
+/* ---- running the command --------------------------------------------- */
+
+/* The object that the command prints; its exit status must be 0. */
+static json_t *bench(const char *place, const char *options)
+{
+	char line[8192];
+	json_error_t err;
+	json_t *o;
+	int status;
+	FILE *f;
+
+	snprintf(line, sizeof(line), "'%s' bench interleaved --json %s %s",
+		 command, place, options);
+	print_message("%s\n", line);
+	f = popen(line, "r");
+	assert_non_null(f);
+	o = json_loadf(f, 0, &err);
+	status = pclose(f);
+	if (!o)
+		fail_msg("no JSON: %s (line %d)", err.text, err.line);
+	assert_int_equal(status, 0);
+	return o;
+}
+
+static const char *default_place(void)
+{
+	return scratch ? "--scratch" : "";
+}
+
+static const char *text(json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	if (!json_is_string(v))
+		fail_msg("%s is no string", key);
+	return json_string_value(v);
+}
+
+static double figure(json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	if (!json_is_number(v))
+		fail_msg("%s is no number", key);
+	return json_number_value(v);
+}
+
+static bool is_engine(json_t *o)
+{
+	return !strcmp(text(o, "contender"), "engine:dontcache");
+}
+
+/* ---- what every report must have ------------------------------------- */
+
+static void check_figures(json_t *env, json_t *o)
+{
+	assert_string_equal(text(o, "workload"), "interleaved");
+	assert_true(json_is_boolean(json_object_get(o, "dsync")));
+	assert_true(json_is_true(json_object_get(o, "verified")));
+	assert_true(figure(o, "record") > 0);
+	assert_true(figure(o, "writes") > 0);
+	assert_true(figure(o, "resident_pages") >= 0);
+	assert_true(figure(o, "peak_bytes") >= 0);
+	assert_true(figure(o, "mib_s_write") > 0);
+	assert_true(figure(o, "mib_s_stable") > 0);
+	if (json_is_null(json_object_get(env, "device")))
+		assert_true(
+			json_is_null(json_object_get(o, "reads_per_write")));
+	else
+		assert_true(figure(o, "reads_per_write") >= 0);
+}
+
+static void check_case(json_t *env, json_t *o, size_t nr_rounds)
+{
+	json_t *rounds = json_object_get(o, "rounds"), *round;
+	size_t i;
+
+	check_figures(env, o);
+	assert_int_equal(json_array_size(rounds), nr_rounds);
+	json_array_foreach(rounds, i, round)
+	{
+		check_figures(env, round);
+		assert_true(figure(round, "record") == figure(o, "record"));
+	}
+}
+
+static void check_environment(json_t *env)
+{
+	assert_non_null(text(env, "kernel"));
+	assert_non_null(text(env, "file_system"));
+	assert_non_null(text(env, "date"));
+	assert_non_null(text(env, "version"));
+	assert_true(figure(env, "cpus") >= 1);
+	assert_true(figure(env, "memory_bytes") > 0);
+	assert_true(figure(env, "block_size") > 0);
+	assert_true(json_is_object(json_object_get(env, "options")));
+}
+
+static void check_missing(json_t *missing)
+{
+	json_t *o;
+	size_t i;
+
+	json_array_foreach(missing, i, o)
+	{
+		assert_true(strlen(text(o, "reason")) > 0);
+		/* That would leave nothing to test. */
+		assert_string_not_equal(text(o, "contender"), "kernel:none");
+		assert_string_not_equal(text(o, "contender"),
+					"engine:dontcache");
+	}
+}
+
+static void check_report(json_t *o, size_t nr_cases, size_t nr_rounds)
+{
+	json_t *env = json_object_get(o, "environment");
+	json_t *results = json_object_get(o, "results");
+	json_t *missing = json_object_get(o, "missing");
+	json_t *c;
+	size_t i;
+
+	check_environment(env);
+	check_missing(missing);
+	assert_int_equal(json_array_size(results) + json_array_size(missing),
+			 nr_cases);
+	json_array_foreach(results, i, c) check_case(env, c, nr_rounds);
+}
+
+/* ---- the cases ------------------------------------------------------- */
+
+/* R12, R16, R23: nothing read, nothing left, the budget kept. */
+static void check_engine_new(json_t *o)
+{
+	json_t *results = json_object_get(o, "results"), *c, *round, *engine;
+	size_t i, k;
+
+	json_array_foreach(results, i, c)
+	{
+		if (!is_engine(c))
+			continue;
+		assert_true(figure(c, "resident_pages") == 0);
+		assert_true(figure(c, "resident_pages_open") <= 1);
+		if (scratch)
+			assert_true(figure(c, "device_reads") <= FS_READS);
+		json_array_foreach(json_object_get(c, "rounds"), k, round)
+		{
+			engine = json_object_get(round, "engine");
+			assert_true(figure(round, "peak_bytes") <=
+				    figure(engine, "memory_limit_bytes"));
+		}
+	}
+}
+
+static void new_file(void **state)
+{
+	json_t *o = bench(default_place(),
+			  "--total 4M --records 8192,6000,1000 --rounds 2 "
+			  "--threads 8");
+
+	check_report(o, 3 * 4 * 2, 2);
+	check_engine_new(o);
+	json_decref(o);
+}
+
+static void one_writer_with_a_gap(void **state)
+{
+	json_t *o = bench(default_place(),
+			  "--total 600k --records 6000 --rounds 1 "
+			  "--threads 1 --gap 100 --dsync no");
+
+	check_report(o, 4, 1);
+	check_engine_new(o);
+	json_decref(o);
+}
+
+static void small_budget(void **state)
+{
+	json_t *o = bench(default_place(),
+			  "--total 8M --records 6000 --rounds 1 --dsync no "
+			  "--contenders kernel:none,engine:dontcache "
+			  "--budget 1M");
+	json_t *c, *round;
+	size_t i;
+
+	check_report(o, 2, 1);
+	json_array_foreach(json_object_get(o, "results"), i, c)
+	{
+		round = json_array_get(json_object_get(c, "rounds"), 0);
+		if (is_engine(c))
+			assert_true(figure(round, "peak_bytes") <= 1 << 20);
+	}
+	json_decref(o);
+}
+
+static void overwrite(void **state)
+{
+	json_t *o = bench(default_place(),
+			  "--total 4M --records 6000 --rounds 1 --overwrite");
+
+	check_report(o, 8, 1);
+	json_decref(o);
+}
+
+static void warm(void **state)
+{
+	json_t *o = bench(default_place(),
+			  "--total 4M --records 4096 --rounds 1 --threads 8 "
+			  "--warm");
+	json_t *c;
+	size_t i;
+
+	check_report(o, 8, 1);
+	json_array_foreach(json_object_get(o, "results"), i, c)
+	{
+		double outside = figure(c, "warm_pages_outside");
+		double kept = figure(c, "warm_kept_pages");
+
+		/* Half of the file; the kernel keeps it all. */
+		assert_true(outside == 512);
+		assert_true(kept <= outside);
+		if (!strcmp(text(c, "contender"), "kernel:none"))
+			assert_true(kept == outside);
+	}
+	json_decref(o);
+}
+
+static void fragmented(void **state)
+{
+	json_t *o, *c;
+	size_t i;
+
+	if (!scratch)
+		skip();
+	o = bench("--scratch=xfs --block-size 1k",
+		  "--total 4M --records 6000 --rounds 1 --fragment "
+		  "--dsync no");
+	check_report(o, 4, 1);
+	json_array_foreach(json_object_get(o, "results"), i, c)
+	{
+		json_t *round = json_array_get(json_object_get(c, "rounds"), 0);
+
+		/* Pieces of 8 KiB: 512 of them, unless some were joined. */
+		assert_true(figure(round, "extents") >= 256);
+	}
+	json_decref(o);
+}
+
+static void other_file_systems(void **state)
+{
+	static const char *const places[] = { "--scratch=ext4",
+					      "--scratch=btrfs" };
+	json_t *o;
+	size_t i;
+
+	if (!scratch)
+		skip();
+	for (i = 0; i < 2; i++) {
+		o = bench(places[i],
+			  "--total 2M --records 6000 --rounds 1 --dsync no");
+		check_report(o, 4, 1);
+		json_decref(o);
+	}
+}
+
+/* ---- the verifier ---------------------------------------------------- */
+
+static void spoil(const char *path, off_t off)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t byte;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, off), 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, off), 1);
+	assert_int_equal(fsync(fd), 0);
+	close(fd);
+}
+
+static void verifier_finds_it(void **state)
+{
+	char path[] = "test_bench.XXXXXX";
+	char where[200];
+	struct pattern p;
+	struct layout l = { .pattern = &p,
+			    .size = 3000001,
+			    .stripe = 4096,
+			    .phases = { 4096, 4096 } };
+
+	assert_int_equal(pattern_create(&p, 1000), 0);
+	close(mkstemp(path));
+	assert_int_equal(layout_write(&l, path), 0);
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)), 0);
+
+	spoil(path, 3000000);
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
+			 -EILSEQ);
+	assert_non_null(strstr(where, "byte 3000000 "));
+	spoil(path, 3000000);
+
+	/* Old data in a stripe where new data should be. */
+	l.phases[1] = 8192;
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
+			 -EILSEQ);
+	l.phases[1] = 4096;
+
+	/* A padded end, and a lost one. */
+	assert_int_equal(truncate(path, 3000002), 0);
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
+			 -EILSEQ);
+	assert_int_equal(truncate(path, 3000000), 0);
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
+			 -EILSEQ);
+	unlink(path);
+	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
+			 -ENOENT);
+	pattern_destroy(&p);
+}
+
+/* Can this process have a scratch file system at all? */
+static bool try_scratch(void)
+{
+	char line[8192];
+
+	if (geteuid())
+		return false;
+	snprintf(line, sizeof(line),
+		 "'%s' bench interleaved --scratch --total 64k --records 4096 "
+		 "--contenders kernel:none --rounds 1 --dsync no >/dev/null",
+		 command);
+	return !system(line);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(verifier_finds_it),
+		cmocka_unit_test(new_file),
+		cmocka_unit_test(one_writer_with_a_gap),
+		cmocka_unit_test(small_budget),
+		cmocka_unit_test(overwrite),
+		cmocka_unit_test(warm),
+		cmocka_unit_test(fragmented),
+		cmocka_unit_test(other_file_systems),
+	};
+	const char *build = getenv("DBH_BUILD");
+
+	snprintf(command, sizeof(command), "%s/frontends/cli/dropbehind",
+		 build ? build : ".");
+	if (access(command, X_OK)) {
+		printf("skipped: there is no %s (set DBH_BUILD)\n", command);
+		return 77;
+	}
+	scratch = try_scratch();
+	if (!scratch)
+		print_message("no scratch file system: in a directory\n");
+	return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
+}
