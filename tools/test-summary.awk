@@ -42,12 +42,18 @@ function count(text, what,    lines, n, i, hits) {
 	return hits
 }
 
-function name_cases(text, what, label, name,    lines, n, i) {
+# What a case said last before its verdict is the reason for it.
+function name_cases(text, what, label, name,    lines, n, i, reason) {
 	n = split(text, lines, "\n")
-	for (i = 1; i <= n; i++)
-		if (index(lines[i], what) == 1)
-			print label " " name ": " substr(lines[i],
-			    length(what) + 1)
+	for (i = 1; i <= n; i++) {
+		if (index(lines[i], what) != 1)
+			continue
+		reason = ""
+		if (i > 1 && lines[i - 1] != "" && lines[i - 1] !~ /^\[/)
+			reason = ": " lines[i - 1]
+		print label " " name ": " substr(lines[i],
+		    length(what) + 1) reason
+	}
 }
 
 {
