@@ -155,7 +155,7 @@ static int engine_probe(const char *path, uint64_t budget_bytes, char *reason,
 {
 	struct target t = { .path = path, .budget_bytes = budget_bytes };
 	struct contender_report report;
-	struct contender *c;
+	struct contender *c = NULL;
 	char block[100] = { 0 };
 	int ret;
 

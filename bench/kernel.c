@@ -104,7 +104,7 @@ static int probe(const struct contender_ops *ops, const char *path,
 {
 	struct target t = { .path = path };
 	struct contender_report report;
-	struct contender *c;
+	struct contender *c = NULL;
 	void *block;
 	int ret;
 

@@ -195,7 +195,7 @@ static int close_contender(const struct run *run, struct contender *c,
 static int contend(const struct run *run, const struct layout *after,
 		   struct round_result *res, char *reason)
 {
-	struct contender *c;
+	struct contender *c = NULL;
 	int ret, ret2;
 
 	ret = open_contender(run, &c);
