@@ -12,7 +12,7 @@
 #include "kcache.h"
 
 struct behind {
-	int fd; /* set before publish */
+	const struct kcache *kc; /* set before publish */
 	void (*finish)(struct bio *bio, bool left); /* set before publish */
 	pthread_t thread;
 	pthread_mutex_t lock; /* short: fresh, stop */
@@ -21,11 +21,11 @@ struct behind {
 	bool stop;
 };
 
-bool behind_write_out(int fd, struct bio *bio)
+bool behind_write_out(const struct kcache *kc, struct bio *bio)
 {
-	bio->status = kcache_write_out(fd, bio->pos, bio->len);
-	kcache_drop(fd, bio->pos, bio->len);
-	return kcache_resident(fd, bio->pos, bio->len) != 0;
+	bio->status = kcache_write_out(kc, bio->pos, bio->len);
+	kcache_drop(kc, bio->pos, bio->len);
+	return kcache_resident(kc, bio->pos, bio->len) != 0;
 }
 
 /* Moves what has arrived to @out. Return: false to end. */
@@ -53,15 +53,14 @@ static void *behind_main(void *arg)
 	while (take_fresh(b, &fresh, list_empty(&started))) {
 		list_for_each(node, &fresh) {
 			bio = list_entry(node, struct bio, list);
-			/* An error shows again when it is waited for. */
-			kcache_write_out_start(b->fd, bio->pos, bio->len);
+			kcache_write_out_start(b->kc, bio->pos, bio->len);
 		}
 		list_splice_tail(&fresh, &started);
 		if (list_empty(&started))
 			continue;
 		bio = list_first_entry(&started, struct bio, list);
 		list_del(&bio->list);
-		b->finish(bio, behind_write_out(b->fd, bio));
+		b->finish(bio, behind_write_out(b->kc, bio));
 	}
 	return NULL;
 }
@@ -74,7 +73,8 @@ void behind_add(struct behind *b, struct bio *bio)
 	pthread_mutex_unlock(&b->lock);
 }
 
-int behind_create(int fd, void (*finish)(struct bio *bio, bool left),
+int behind_create(const struct kcache *kc,
+		  void (*finish)(struct bio *bio, bool left),
 		  struct behind **out)
 {
 	struct behind *b = calloc(1, sizeof(*b));
@@ -82,7 +82,7 @@ int behind_create(int fd, void (*finish)(struct bio *bio, bool left),
 
 	if (!b)
 		return -ENOMEM;
-	b->fd = fd;
+	b->kc = kc;
 	b->finish = finish;
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->work, NULL);

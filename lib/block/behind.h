@@ -11,15 +11,17 @@
 #include "block/block.h"
 
 struct behind;
+struct kcache;
 
 /**
  * behind_create - start the thread
- * @fd: stays the caller's, and open until destroy
+ * @kc: stays the caller's, and valid until destroy
  * @finish: called by the thread for each bio, with no lock held; ends it.
  *	@left: pages of the bio are still cached: a folio that spans two bios,
  *	or data that could not be written
  */
-int behind_create(int fd, void (*finish)(struct bio *bio, bool left),
+int behind_create(const struct kcache *kc,
+		  void (*finish)(struct bio *bio, bool left),
 		  struct behind **out);
 /** No bio is in flight. NULL is allowed. */
 void behind_destroy(struct behind *behind);
@@ -27,6 +29,6 @@ void behind_destroy(struct behind *behind);
 void behind_add(struct behind *behind, struct bio *bio);
 /** Its work in the caller's thread, for when there is no other: sets the
  * status and tells whether pages are left. */
-bool behind_write_out(int fd, struct bio *bio);
+bool behind_write_out(const struct kcache *kc, struct bio *bio);
 
 #endif

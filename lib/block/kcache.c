@@ -42,7 +42,7 @@ struct cachestat_abi {
 
 /* ---- residency ------------------------------------------------------- */
 
-/* Before 6.5. Tells only who may write the file; others are told "all". */
+/* Slower; before 6.5 the only way. Tells only who may write the file; others are told "all". */
 static int64_t resident_by_mincore(int fd, uint64_t pos, uint64_t len)
 {
 	size_t nr = (size_t)(len / KCACHE_PAGE);
@@ -63,7 +63,7 @@ static int64_t resident_by_mincore(int fd, uint64_t pos, uint64_t len)
 	return n;
 }
 
-int64_t kcache_resident(int fd, uint64_t pos, uint64_t len)
+int64_t kcache_resident(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
 	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
 	uint64_t end =
@@ -71,43 +71,53 @@ int64_t kcache_resident(int fd, uint64_t pos, uint64_t len)
 	struct cachestat_range_abi range = { start, end - start };
 	struct cachestat_abi cs;
 
-	if (!syscall(SYS_cachestat, fd, &range, &cs, 0))
-		return (int64_t)cs.cache;
-	if (errno == ENOSYS)
-		return resident_by_mincore(fd, start, end - start);
-	return -errno;
+	if (!kc->stacked) {
+		if (!syscall(SYS_cachestat, kc->fd, &range, &cs, 0))
+			return (int64_t)cs.cache;
+		if (errno != ENOSYS)
+			return -errno;
+	}
+	/* A mapping is always of the file that caches. */
+	return resident_by_mincore(kc->fd, start, end - start);
 }
 
-int kcache_write_out_start(int fd, uint64_t pos, uint64_t len)
+void kcache_write_out_start(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
-	return sync_file_range(fd, (off_t)pos, (off_t)len,
-			       SYNC_FILE_RANGE_WRITE) ?
-		       -errno :
-		       0;
+	/* An error shows again when the data is waited for. */
+	if (!kc->stacked)
+		sync_file_range(kc->fd, (off_t)pos, (off_t)len,
+				SYNC_FILE_RANGE_WRITE);
 }
 
-int kcache_write_out(int fd, uint64_t pos, uint64_t len)
+static int write_out_once(const struct kcache *kc, uint64_t pos, uint64_t len)
+{
+	const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE |
+			     SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+
+	/* Dear, but the only call that is passed down and tells of errors. */
+	if (kc->stacked)
+		return fdatasync(kc->fd) ? -errno : 0;
+	return sync_file_range(kc->fd, (off_t)pos, (off_t)len, all) ? -errno :
+								      0;
+}
+
+int kcache_write_out(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
 	int err;
 
 	do {
-		err = sync_file_range(fd, (off_t)pos, (off_t)len,
-				      SYNC_FILE_RANGE_WAIT_BEFORE |
-					      SYNC_FILE_RANGE_WRITE |
-					      SYNC_FILE_RANGE_WAIT_AFTER) ?
-			      -errno :
-			      0;
+		err = write_out_once(kc, pos, len);
 	} while (err == -EINTR);
 	return err;
 }
 
-void kcache_drop(int fd, uint64_t pos, uint64_t len)
+void kcache_drop(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
 	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
 	uint64_t end =
 		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
 
-	posix_fadvise(fd, (off_t)start, (off_t)(end - start),
+	posix_fadvise(kc->fd, (off_t)start, (off_t)(end - start),
 		      POSIX_FADV_DONTNEED);
 }
 
@@ -160,6 +170,7 @@ int kcache_ask_fs(int fd, struct kcache_fs *out)
 	type = (unsigned long)sfs.f_type & 0xfffffffful;
 	fs.in_memory = type == TMPFS_MAGIC || type == MAGIC_RAMFS ||
 		       type == MAGIC_HUGETLBFS;
+	fs.stacked = type == OVERLAYFS_SUPER_MAGIC;
 	/*
 	 * A network file system reports its wsize as f_bsize: no block. Those
 	 * that have a device but no device number are named.

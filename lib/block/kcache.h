@@ -11,25 +11,39 @@
 
 #define KCACHE_PAGE 4096u
 
+/**
+ * struct kcache - a descriptor to ask through
+ * @stacked: the file system (overlayfs) caches in a file that lies below, and
+ *	cachestat and sync_file_range look at the wrong one
+ */
+struct kcache {
+	int fd;
+	bool stacked;
+};
+
 /** Pages of [@pos, @pos + @len) in the kernel's cache, or -errno if the kernel
  * does not tell. */
-int64_t kcache_resident(int fd, uint64_t pos, uint64_t len);
+int64_t kcache_resident(const struct kcache *kc, uint64_t pos, uint64_t len);
 /** Starts writing out; may wait for a crowded device, not for the data. */
-int kcache_write_out_start(int fd, uint64_t pos, uint64_t len);
-/** Writes out and waits. Not durable: no flush, no metadata. */
-int kcache_write_out(int fd, uint64_t pos, uint64_t len);
-/** Drops clean pages, whole ones that the range touches. */
-void kcache_drop(int fd, uint64_t pos, uint64_t len);
+void kcache_write_out_start(const struct kcache *kc, uint64_t pos,
+			    uint64_t len);
+/** Writes out and waits. Promises nothing of durability (K9). */
+int kcache_write_out(const struct kcache *kc, uint64_t pos, uint64_t len);
+/** Drops clean pages, whole ones that the range touches. A folio goes only if
+ * the range covers it. */
+void kcache_drop(const struct kcache *kc, uint64_t pos, uint64_t len);
 
 /**
  * struct kcache_fs - what lies below a descriptor
  * @in_memory: the file system is the page cache; there is nothing below
+ * @stacked: see struct kcache
  * @direct: direct I/O may work; false if the file system says that it does not
  * @offset_align, @mem_align: of direct I/O; powers of two, 512 to 65536
  * @block_bytes: a power of two, 4096 to 65536; 4096 where blocks mean nothing
  */
 struct kcache_fs {
 	bool in_memory;
+	bool stacked;
 	bool direct;
 	uint32_t offset_align;
 	uint32_t mem_align;

@@ -32,6 +32,7 @@ struct store_file {
 	struct store store;
 	struct ioq *ioq; /* set before publish */
 	int fd; /* set before publish; the number never changes */
+	struct kcache kc; /* set before publish: the same descriptor */
 	bool in_memory; /* set before publish: nothing to write out or drop */
 
 	pthread_mutex_t tail_lock; /* long */
@@ -89,9 +90,10 @@ static void set_refused(struct store_file *f)
 static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
 				  uint64_t len)
 {
-	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end =
-		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	/* The kernel's folios are no smaller than a block. */
+	uint64_t unit = f->store.min_folio_bytes;
+	uint64_t start = pos / unit * unit;
+	uint64_t end = (pos + len + unit - 1) / unit * unit;
 
 	if (!f->in_memory)
 		ranges_add(&f->ours, start, end);
@@ -105,8 +107,9 @@ static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
  */
 static void prove(struct store_file *f, struct bio *bio)
 {
-	int64_t after =
-		bio->status ? -EIO : kcache_resident(f->fd, bio->pos, bio->len);
+	int64_t after = bio->status ?
+				-EIO :
+				kcache_resident(&f->kc, bio->pos, bio->len);
 	bool was_empty = !(bio->flags & BIO_F_DROP);
 
 	pthread_mutex_lock(&f->lock);
@@ -146,13 +149,20 @@ static bool is_refusal(const struct bio *bio)
 
 /* ---- bios ------------------------------------------------------------ */
 
-/* Does what @bio wrote stay in the kernel's cache? */
+/*
+ * Does what @bio wrote stay in the kernel's cache? Where direct I/O is proven
+ * too: file systems fall back to buffered I/O for the odd request. To ask is
+ * nothing beside the request.
+ */
 static bool leaves_pages(struct store_file *f, const struct bio *bio)
 {
 	unsigned state = direct_state(f);
 
-	return bio->op == BIO_WRITE && !bio->status && !f->in_memory &&
-	       (state == STORE_REFUSED || state == STORE_PRETENCE);
+	if (bio->op != BIO_WRITE || bio->status || f->in_memory)
+		return false;
+	if (state == STORE_REFUSED || state == STORE_PRETENCE)
+		return true;
+	return kcache_resident(&f->kc, bio->pos, bio->len) > 0;
 }
 
 /* Written out. After bio_end() the store may be gone. */
@@ -174,7 +184,7 @@ static struct behind *get_behind(struct store_file *f)
 	struct behind *b;
 
 	pthread_mutex_lock(&f->lock);
-	if (!f->behind && behind_create(f->fd, behind_finish, &f->behind))
+	if (!f->behind && behind_create(&f->kc, behind_finish, &f->behind))
 		f->behind = NULL;
 	b = f->behind;
 	pthread_mutex_unlock(&f->lock);
@@ -205,7 +215,7 @@ static void file_bio_ended(struct bio *bio)
 	if (bio->flags & BIO_F_PROBE)
 		prove(f, bio);
 	else if (bio->flags & BIO_F_DROP)
-		kcache_drop(f->fd, bio->pos, bio->len);
+		kcache_drop(&f->kc, bio->pos, bio->len);
 	if (!leaves_pages(f, bio)) {
 		bio_leaves(f);
 		bio_end(bio);
@@ -216,7 +226,7 @@ static void file_bio_ended(struct bio *bio)
 	if (behind)
 		behind_add(behind, bio);
 	else
-		behind_finish(bio, behind_write_out(f->fd, bio));
+		behind_finish(bio, behind_write_out(&f->kc, bio));
 }
 
 /* Counted as in flight; the caller issues it after releasing the lock. */
@@ -246,7 +256,7 @@ static void issue(struct store_file *f, struct bio *bio)
 	 * in is ours to drop.
 	 */
 	if (ask && !f->in_memory) {
-		bool empty = kcache_resident(f->fd, bio->pos, bio->len) == 0;
+		bool empty = kcache_resident(&f->kc, bio->pos, bio->len) == 0;
 
 		if (empty == (bio->op == BIO_READ))
 			bio->flags |= BIO_F_DROP;
@@ -380,16 +390,16 @@ static int file_flush(struct store *store, bool datasync)
 static int settle_range(struct store_file *f, const struct range *r)
 {
 	uint64_t len = r->end - r->start;
-	int err = kcache_write_out(f->fd, r->start, len);
+	int err = kcache_write_out(&f->kc, r->start, len);
 
-	kcache_drop(f->fd, r->start, len);
+	kcache_drop(&f->kc, r->start, len);
 	/*
 	 * A file system that compresses starts a second round of pages only
 	 * after the first; what is left gets one more chance.
 	 */
-	if (!err && kcache_resident(f->fd, r->start, len) > 0) {
-		err = kcache_write_out(f->fd, r->start, len);
-		kcache_drop(f->fd, r->start, len);
+	if (!err && kcache_resident(&f->kc, r->start, len) > 0) {
+		err = kcache_write_out(&f->kc, r->start, len);
+		kcache_drop(&f->kc, r->start, len);
 	}
 	return err;
 }
@@ -428,7 +438,7 @@ static int file_settle(struct store *store)
 static void note_end_page(struct store_file *f, uint64_t size)
 {
 	if (size % KCACHE_PAGE == 0 || f->in_memory ||
-	    kcache_resident(f->fd, size, 1) > 0)
+	    kcache_resident(&f->kc, size, 1) > 0)
 		return;
 	pthread_mutex_lock(&f->lock);
 	ours_add_pages_locked(f, size, 1);
@@ -499,6 +509,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 {
 	f->in_memory = fs->in_memory;
+	f->kc = (struct kcache){ f->fd, fs->stacked };
 	f->store.offset_align = fs->offset_align;
 	f->store.mem_align = fs->mem_align;
 	f->store.min_folio_bytes = max_u32(

@@ -41,6 +41,7 @@ struct env {
 	struct store *store;
 	char path[512];
 	int fd; /* the store's own: valid while the store lives */
+	struct kcache kc; /* the same */
 	bool in_memory;
 };
 
@@ -60,12 +61,17 @@ static int open_file(struct env *e, const char *dir, int flags)
 	return fd;
 }
 
-static void env_up(struct env *e, enum ioq_method method, const char *dir)
+static void env_up(struct env *e, enum ioq_method method, unsigned depth,
+		   const char *dir)
 {
+	struct kcache_fs fs;
+
 	*e = (struct env){ 0 };
-	assert_int_equal(ioq_create(method, DEPTH, &e->ioq), 0);
+	assert_int_equal(ioq_create(method, depth, &e->ioq), 0);
 	assert_int_equal(ioq_method(e->ioq), method);
 	e->fd = open_file(e, dir, O_RDWR);
+	assert_int_equal(kcache_ask_fs(e->fd, &fs), 0);
+	e->kc = (struct kcache){ e->fd, fs.stacked };
 	assert_int_equal(store_file_create(e->ioq, e->fd, &e->store), 0);
 	e->in_memory = e->store->direct == STORE_PRETENCE;
 }
@@ -83,7 +89,7 @@ static void for_each_env(void (*test)(struct env *e))
 		for (unsigned i = 0; test_dirs[i]; i++) {
 			struct env e;
 
-			env_up(&e, (enum ioq_method)m, test_dirs[i]);
+			env_up(&e, (enum ioq_method)m, DEPTH, test_dirs[i]);
 			test(&e);
 			env_down(&e);
 		}
@@ -509,22 +515,24 @@ static void past_end(struct env *e)
 /* In a child. */
 static int no_cachestat_child(void)
 {
-	char buf[8192] = { 1 };
+	char buf[65536] = { 1 };
 	struct env e = { 0 };
 	int fd = open_file(&e, test_dirs[0], O_RDWR);
+	struct kcache kc = { .fd = fd };
 	struct kcache_fs fs;
 
 	if (kcache_ask_fs(fd, &fs) || fs.in_memory)
 		return 77;
+	kc.stacked = fs.stacked;
 	if (!refuse_call(SYS_cachestat, ENOSYS))
 		return 77;
-	if (pwrite(fd, buf, sizeof(buf), 4096) != sizeof(buf) ||
-	    kcache_resident(fd, 0, 65536) != 2 ||
-	    kcache_resident(fd, 5000, 10) != 1)
+	if (pwrite(fd, buf, sizeof(buf), 65536) != sizeof(buf) ||
+	    kcache_resident(&kc, 0, 1 << 20) != 16 ||
+	    kcache_resident(&kc, 70000, 10) != 1)
 		return 1;
-	kcache_write_out(fd, 0, 65536);
-	kcache_drop(fd, 0, 65536);
-	if (kcache_resident(fd, 0, 65536))
+	kcache_write_out(&kc, 0, 1 << 20);
+	kcache_drop(&kc, 0, 1 << 20);
+	if (kcache_resident(&kc, 0, 1 << 20))
 		return 2;
 	unlink(e.path);
 	return 0;
@@ -576,7 +584,7 @@ static void geometry(struct env *e)
 	assert_int_equal(s->ops->flush(s, false), 0);
 	assert_int_equal(s->ops->settle(s), 0);
 	if (!e->in_memory)
-		assert_int_equal(kcache_resident(e->fd, 0, 65536), 0);
+		assert_int_equal(kcache_resident(&e->kc, 0, 65536), 0);
 }
 
 static void store_geometry(void **state)
@@ -605,7 +613,7 @@ static void proof(struct env *e)
 		    s->direct == STORE_PRETENCE);
 	assert_int_equal(put_content(s, MIB, MIB, 4096, 1), 0);
 	assert_int_equal(s->ops->settle(s), 0);
-	assert_int_equal(kcache_resident(e->fd, 0, 4 * MIB), 0);
+	assert_int_equal(kcache_resident(&e->kc, 0, 4 * MIB), 0);
 }
 
 /* D26 and its like: pages that stay betray a pretence. */
@@ -646,9 +654,11 @@ static void tail_beside(struct env *e)
 		assert_int_equal(io_wait(io[i]), 0);
 	assert_int_equal(fcntl(e->fd, F_GETFL) & O_DIRECT ? 1 : 0, direct);
 	if (!e->in_memory) {
-		assert_int_equal(kcache_resident(e->fd, end, 4096), 1);
+		/* The one folio that holds the end. */
+		assert_int_equal(kcache_resident(&e->kc, end, MIB),
+				 s->min_folio_bytes / 4096);
 		assert_int_equal(s->ops->settle(s), 0);
-		assert_int_equal(kcache_resident(e->fd, 0, end + 4096), 0);
+		assert_int_equal(kcache_resident(&e->kc, 0, end + MIB), 0);
 	}
 	check_content(e, end, 4096, 500 + 47 * 50, 99);
 	for (unsigned i = 0; i < NR; i++) {
@@ -759,7 +769,7 @@ static void all_at_once_in(struct env *e)
 					      65536, 65536, crew[i].gen[at]);
 	assert_int_equal(e->store->ops->settle(e->store), 0);
 	if (!e->in_memory)
-		assert_int_equal(kcache_resident(e->fd, 0, end + 8192), 0);
+		assert_int_equal(kcache_resident(&e->kc, 0, end + MIB), 0);
 }
 
 static void all_at_once(void **state)
@@ -773,12 +783,9 @@ static void depth_of_one(void **state)
 {
 	(void)state;
 	for (int m = IOQ_URING; m <= IOQ_THREADS; m++) {
-		struct env e = { 0 };
+		struct env e;
 
-		assert_int_equal(ioq_create((enum ioq_method)m, 1, &e.ioq), 0);
-		e.fd = open_file(&e, test_dirs[0], O_RDWR);
-		assert_int_equal(store_file_create(e.ioq, e.fd, &e.store), 0);
-		e.in_memory = e.store->direct == STORE_PRETENCE;
+		env_up(&e, (enum ioq_method)m, 1, test_dirs[0]);
 		many(&e);
 		all_at_once_in(&e);
 		env_down(&e);
@@ -803,8 +810,8 @@ static void others_pages(struct env *e)
 	assert_int_equal(e->store->ops->write_tail(e->store, tail, 100, MIB),
 			 0);
 	assert_int_equal(e->store->ops->settle(e->store), 0);
-	assert_int_equal(kcache_resident(e->fd, MIB, 4096), 0);
-	assert_int_equal(kcache_resident(e->fd, 0, sizeof(buf)), 16);
+	assert_int_equal(kcache_resident(&e->kc, MIB, 65536), 0);
+	assert_int_equal(kcache_resident(&e->kc, 0, sizeof(buf)), 16);
 }
 
 /* R3 below us: what another program cached is not ours to drop. */
@@ -845,11 +852,11 @@ static void refused(struct env *e)
 		io_free(io[i]);
 	}
 	assert_int_equal(e->store->ops->settle(e->store), 0);
-	assert_int_equal(kcache_resident(e->fd, 0, 4 * MIB), 0);
+	assert_int_equal(kcache_resident(&e->kc, 0, 4 * MIB), 0);
 	for (unsigned i = 0; i < 32; i++)
 		check_content(e, i * 65536u, 65536, 65536, i);
 	/* Read through the cache, and dropped behind. */
-	assert_int_equal(kcache_resident(e->fd, 0, 4 * MIB), 0);
+	assert_int_equal(kcache_resident(&e->kc, 0, 4 * MIB), 0);
 }
 
 static void direct_refused(void **state)
