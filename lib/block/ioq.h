@@ -19,7 +19,11 @@ enum bio_flags {
 	BIO_F_DIRECT = 1u << 0,
 	/* This write proves whether direct I/O leaves pages behind. */
 	BIO_F_PROBE = 1u << 1,
-	/* A buffered read into a range of which nothing was cached. */
+	/*
+	 * A read, of a range of which nothing was cached: what is there
+	 * afterwards is ours to drop. A probe, of one of which something was:
+	 * it proves nothing.
+	 */
 	BIO_F_DROP = 1u << 2,
 };
 

@@ -171,6 +171,7 @@ int kcache_ask_fs(int fd, struct kcache_fs *out)
 	fs.in_memory = type == TMPFS_MAGIC || type == MAGIC_RAMFS ||
 		       type == MAGIC_HUGETLBFS;
 	fs.stacked = type == OVERLAYFS_SUPER_MAGIC;
+	fs.mixes = type == BTRFS_SUPER_MAGIC;
 	/*
 	 * A network file system reports its wsize as f_bsize: no block. Those
 	 * that have a device but no device number are named.

@@ -37,6 +37,8 @@ void kcache_drop(const struct kcache *kc, uint64_t pos, uint64_t len);
  * struct kcache_fs - what lies below a descriptor
  * @in_memory: the file system is the page cache; there is nothing below
  * @stacked: see struct kcache
+ * @mixes: the file system (btrfs) reads through the cache now and then, though
+ *	asked for direct I/O
  * @direct: direct I/O may work; false if the file system says that it does not
  * @offset_align, @mem_align: of direct I/O; powers of two, 512 to 65536
  * @block_bytes: a power of two, 4096 to 65536; 4096 where blocks mean nothing
@@ -44,6 +46,7 @@ void kcache_drop(const struct kcache *kc, uint64_t pos, uint64_t len);
 struct kcache_fs {
 	bool in_memory;
 	bool stacked;
+	bool mixes;
 	bool direct;
 	uint32_t offset_align;
 	uint32_t mem_align;

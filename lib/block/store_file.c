@@ -34,6 +34,7 @@ struct store_file {
 	int fd; /* set before publish; the number never changes */
 	struct kcache kc; /* set before publish: the same descriptor */
 	bool in_memory; /* set before publish: nothing to write out or drop */
+	bool mixes; /* set before publish: see struct kcache_fs */
 
 	pthread_mutex_t tail_lock; /* long */
 
@@ -214,7 +215,8 @@ static void file_bio_ended(struct bio *bio)
 	}
 	if (bio->flags & BIO_F_PROBE)
 		prove(f, bio);
-	else if (bio->flags & BIO_F_DROP)
+	else if ((bio->flags & BIO_F_DROP) &&
+		 kcache_resident(&f->kc, bio->pos, bio->len))
 		kcache_drop(&f->kc, bio->pos, bio->len);
 	if (!leaves_pages(f, bio)) {
 		bio_leaves(f);
@@ -247,14 +249,11 @@ static void start_locked(struct store_file *f, struct bio *bio)
 
 static void issue(struct store_file *f, struct bio *bio)
 {
-	bool ask = (bio->flags & BIO_F_PROBE) ||
-		   (bio->op == BIO_READ && direct_state(f) == STORE_REFUSED);
+	bool ask = bio->flags & BIO_F_PROBE;
 
-	/*
-	 * Of a probe, DROP says that something was cached before, so that it
-	 * proves nothing; of a read, that nothing was, so that what it brings
-	 * in is ours to drop.
-	 */
+	if (bio->op == BIO_READ)
+		ask = f->mixes || direct_state(f) == STORE_REFUSED;
+
 	if (ask && !f->in_memory) {
 		bool empty = kcache_resident(&f->kc, bio->pos, bio->len) == 0;
 
@@ -509,6 +508,7 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 {
 	f->in_memory = fs->in_memory;
+	f->mixes = fs->mixes;
 	f->kc = (struct kcache){ f->fd, fs->stacked };
 	f->store.offset_align = fs->offset_align;
 	f->store.mem_align = fs->mem_align;
