@@ -56,6 +56,7 @@ int iolock_exclusive_try(struct iolock *l, struct waiter *w, bool *claimed)
 {
 	for (;;) {
 		uint32_t free = 0;
+		bool ours;
 
 		if (!*claimed)
 			*claimed = atomic_compare_exchange_strong(&l->excl,
@@ -69,9 +70,11 @@ int iolock_exclusive_try(struct iolock *l, struct waiter *w, bool *claimed)
 			}
 			return -EAGAIN;
 		}
+		/* Not to be touched once the waiter is queued. */
+		ours = *claimed;
 		waitq_add(&l->waiters, w,
-			  *claimed ? (const void *)&l->excl : l);
-		if (*claimed ? !drained(l) : atomic_load(&l->excl) != 0)
+			  ours ? (const void *)&l->excl : l);
+		if (ours ? !drained(l) : atomic_load(&l->excl) != 0)
 			return -EIOCBQUEUED;
 		if (!waitq_cancel(&l->waiters, w))
 			return -EIOCBQUEUED;

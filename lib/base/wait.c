@@ -22,11 +22,19 @@ void waitq_add(struct waitq *q, struct waiter *w, const void *key)
 
 bool waitq_cancel(struct waitq *q, struct waiter *w)
 {
-	bool queued;
+	struct list_head *pos;
+	bool queued = false;
 
+	/* Looked for on the list, not in the waiter: once woken, that may wait
+	 * in another queue by now. If it has come back to this one, taking it
+	 * off makes the caller the one who goes on: just as well. */
 	mutex_lock(&q->lock);
-	/* waitq_wake() empties the link under the lock. */
-	queued = !list_empty(&w->link);
+	list_for_each(pos, &q->list) {
+		if (pos == &w->link) {
+			queued = true;
+			break;
+		}
+	}
 	if (queued) {
 		list_del(&w->link);
 		atomic_fetch_sub(&q->nr, 1);

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+/*
+ * backing_dev: counters of a device, and the one place that changes them.
+ *
+ * Locks: the folio's, then node->lock, then wb->list_lock. A node's place on
+ * wb->ready and wb->partial belongs to wb->list_lock; the flusher takes a node
+ * off under it and then looks at the node under node->lock. A change that
+ * finds the node on a list leaves it there: the flusher has yet to look.
+ */
+#include "mm/backing_dev.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "mm/engine.h"
+#include "mm/filemap.h"
+#include "mm/writeback.h"
+
+struct wb *wb_first(struct dbh_engine *e)
+{
+	/* acquire: pairs with the release in wb_get_locked() */
+	return atomic_load_explicit(&e->wbs, memory_order_acquire);
+}
+
+static struct wb *wb_create(struct dbh_engine *e, dev_t dev)
+{
+	struct wb *wb = aligned_alloc(CACHELINE, sizeof(*wb));
+
+	if (!wb)
+		return NULL;
+	memset(wb, 0, sizeof(*wb));
+	wb->engine = e;
+	wb->dev = dev;
+	mutex_init(&wb->list_lock, RANK_WB);
+	list_init(&wb->ready);
+	list_init(&wb->partial);
+	list_init(&wb->b_dirty);
+	event_init(&wb->kick);
+	return wb;
+}
+
+int wb_get_locked(struct dbh_engine *e, dev_t dev, struct wb **out)
+{
+	_Atomic(struct wb *) *link = &e->wbs;
+	struct wb *wb;
+	int err;
+
+	assert_held(&e->lock);
+	for (wb = wb_first(e); wb; wb = wb_next(wb)) {
+		if (wb->dev == dev) {
+			*out = wb;
+			return 0;
+		}
+		link = &wb->next;
+	}
+	wb = wb_create(e, dev);
+	if (!wb)
+		return -ENOMEM;
+	err = engine_thread(&wb->flusher, "dbh-flush", flusher_main, wb);
+	if (err) {
+		free(wb);
+		return err;
+	}
+	atomic_store_explicit(link, wb, memory_order_release);
+	*out = wb;
+	return 0;
+}
+
+void wb_destroy(struct wb *wb)
+{
+	atomic_store(&wb->stop, true);
+	event_set(&wb->kick);
+	pthread_join(wb->flusher, NULL);
+	free(wb);
+}
+
+/* ---- the setter ------------------------------------------------------ */
+
+static void wb_stat_mod(struct wb *wb, enum wb_stat item, long pages)
+{
+	atomic_fetch_add_explicit(&wb->stat[item], pages,
+				  memory_order_relaxed);
+}
+
+static void mapping_dirty_mod(struct mapping *m, long pages)
+{
+	struct wb *wb = m->wb;
+	long old = atomic_fetch_add(&m->nr_dirty, pages);
+	bool first = false;
+
+	if (likely(old && old + pages))
+		return;
+	mutex_lock(&wb->list_lock);
+	if (!atomic_load(&m->nr_dirty)) {
+		list_del(&m->dirty_link);
+	} else if (list_empty(&m->dirty_link)) {
+		/* The flusher sets its alarm by the oldest one. */
+		first = list_empty(&wb->b_dirty);
+		m->dirtied_ms = clock_coarse_ms();
+		list_add_tail(&m->dirty_link, &wb->b_dirty);
+	}
+	mutex_unlock(&wb->list_lock);
+	if (first)
+		wb_kick(wb);
+}
+
+/* DIRTY or WRITEBACK has changed: one of them is what the limit counts. */
+static void busy_mod(struct mapping *m, struct folio *f, bool busy)
+{
+	struct dbh_engine *e = m->engine;
+	long pages = (long)folio_pages(f);
+
+	if (busy) {
+		if (f->flags & FOLIO_CHARGED)
+			f->flags &= ~FOLIO_CHARGED;
+		else
+			atomic_fetch_add(&e->nr_dirty, pages);
+		mapping_dirty_mod(m, pages);
+	} else {
+		atomic_fetch_sub(&e->nr_dirty, pages);
+		mapping_dirty_mod(m, -pages);
+	}
+}
+
+static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
+		     bool edge)
+{
+	uint64_t old = n->edge;
+
+	if (edge) {
+		n->edge |= folio_mask(f);
+		atomic_fetch_add(&e->nr_edges, (long)folio_pages(f));
+		if (!old)
+			atomic_fetch_add(&e->nr_edge_nodes, 1);
+		return;
+	}
+	n->edge &= ~folio_mask(f);
+	atomic_fetch_sub(&e->nr_edges, (long)folio_pages(f));
+	if (!n->edge)
+		atomic_fetch_sub(&e->nr_edge_nodes, 1);
+}
+
+static void tag_mod(uint64_t *tag, uint64_t mask, bool set)
+{
+	if (set)
+		*tag |= mask;
+	else
+		*tag &= ~mask;
+}
+
+/* Put the node where the flusher will find what may be written of it. */
+static void node_wb_update(struct wb *wb, struct node *n)
+{
+	uint64_t writable = node_writable(n);
+	enum node_wb want = !writable ? NODE_IDLE :
+			    !~writable ? NODE_READY :
+					 NODE_PARTIAL;
+	enum node_wb have = atomic_load_explicit(&n->wb_state,
+						 memory_order_relaxed);
+	bool kick = false;
+
+	if (have == want || (have == NODE_READY && want == NODE_PARTIAL))
+		return;
+	mutex_lock(&wb->list_lock);
+	have = atomic_load_explicit(&n->wb_state, memory_order_relaxed);
+	if (have == NODE_READY)
+		atomic_fetch_sub(&wb->nr_ready, 1);
+	if (have != NODE_IDLE)
+		list_del(&n->wb_link);
+	else
+		n->wb_since = clock_coarse_ms();
+	if (want == NODE_READY) {
+		list_add_tail(&n->wb_link, &wb->ready);
+		kick = atomic_fetch_add(&wb->nr_ready, 1) + 1 ==
+		       wb->engine->limit.kick_nodes;
+	} else if (want == NODE_PARTIAL) {
+		/* The flusher sets its alarm by the oldest one. */
+		kick = list_empty(&wb->partial);
+		list_add_tail(&n->wb_link, &wb->partial);
+	}
+	atomic_store_explicit(&n->wb_state, want, memory_order_relaxed);
+	mutex_unlock(&wb->list_lock);
+	if (kick)
+		wb_kick(wb);
+}
+
+void folio_change(struct node *n, struct folio *f, uint32_t set,
+		  uint32_t clear)
+{
+	struct mapping *m = f->mapping;
+	struct wb *wb = m->wb;
+	const uint32_t dropping = FOLIO_DIRTY | FOLIO_DROPBEHIND;
+	const uint32_t busy = FOLIO_DIRTY | FOLIO_WRITEBACK;
+	uint32_t old = f->flags, new = (old | set) & ~clear;
+	uint32_t diff = old ^ new;
+	uint64_t mask = folio_mask(f);
+	long pages = (long)folio_pages(f);
+
+	assert_held(&n->lock);
+	assert(!((new & FOLIO_DIRTY) && (new & FOLIO_WRITEBACK)));
+	assert(!((new & FOLIO_DROPBEHIND) &&
+		 (new & (FOLIO_EDGE | FOLIO_CACHED))));
+	paranoid_enter();
+	f->flags = new;
+	if (diff & FOLIO_DIRTY) {
+		bool dirty = new & FOLIO_DIRTY;
+
+		tag_mod(&n->dirty, mask, dirty);
+		wb_stat_mod(wb, WB_DIRTY, dirty ? pages : -pages);
+		if (dirty)
+			wb_stat_mod(wb, WB_DIRTIED, pages);
+	}
+	if (diff & FOLIO_WRITEBACK) {
+		bool writeback = new & FOLIO_WRITEBACK;
+
+		tag_mod(&n->writeback, mask, writeback);
+		wb_stat_mod(wb, WB_WRITEBACK, writeback ? pages : -pages);
+		if (!writeback && !(new & FOLIO_DIRTY))
+			wb_stat_mod(wb, WB_WRITTEN, pages);
+	}
+	if (diff & FOLIO_DROPBEHIND)
+		tag_mod(&n->dropbehind, mask, new & FOLIO_DROPBEHIND);
+	if (diff & FOLIO_EDGE)
+		edge_mod(m->engine, n, f, new & FOLIO_EDGE);
+	if ((old & dropping) == dropping || (new & dropping) == dropping) {
+		if ((old & dropping) != dropping)
+			wb_stat_mod(wb, WB_DONTCACHE_DIRTY, pages);
+		else if ((new & dropping) != dropping)
+			wb_stat_mod(wb, WB_DONTCACHE_DIRTY, -pages);
+	}
+	if (!(old & busy) != !(new & busy))
+		busy_mod(m, f, new & busy);
+	if (diff & dropping)
+		node_wb_update(wb, n);
+	paranoid_leave();
+}
+
+void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear)
+{
+	struct dbh_engine *e = f->mapping->engine;
+	bool edge = f->flags & ~set & clear & FOLIO_EDGE;
+	struct node *n = folio_node_lock(f);
+
+	folio_change(n, f, set, clear);
+	mutex_unlock(&n->lock);
+	if (edge)
+		edge_wake(e);
+}
+
+bool dirty_reserve(struct dbh_engine *e, long pages)
+{
+	if (likely(atomic_fetch_add(&e->nr_dirty, pages) + pages <=
+		   e->limit.dirty_pages))
+		return true;
+	atomic_fetch_sub(&e->nr_dirty, pages);
+	return false;
+}
+
+void dirty_unreserve(struct dbh_engine *e, long pages)
+{
+	if (pages)
+		atomic_fetch_sub(&e->nr_dirty, pages);
+}
+
+bool dirty_charge(struct folio *f)
+{
+	if (f->flags & (FOLIO_DIRTY | FOLIO_CHARGED))
+		return true;
+	if (!dirty_reserve(f->mapping->engine, (long)folio_pages(f)))
+		return false;
+	f->flags |= FOLIO_CHARGED;
+	return true;
+}
+
+void dirty_uncharge(struct folio *f)
+{
+	struct dbh_engine *e = f->mapping->engine;
+
+	if (!(f->flags & FOLIO_CHARGED))
+		return;
+	f->flags &= ~FOLIO_CHARGED;
+	dirty_unreserve(e, (long)folio_pages(f));
+	mem_wake(e, folio_pages(f));
+}

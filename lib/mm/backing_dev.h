@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * backing_dev: a backing device's writeback state and its counters (R10).
+ */
+#ifndef DBH_MM_BACKING_DEV_H
+#define DBH_MM_BACKING_DEV_H
+
+#include <pthread.h>
+
+#include "mm/mapping.h"
+
+/** Counters in pages, named as the kernel's. */
+enum wb_stat {
+	WB_DIRTY,
+	WB_WRITEBACK,
+	WB_DONTCACHE_DIRTY, /* dirty and dropbehind */
+	WB_DIRTIED, /* ever */
+	WB_WRITTEN, /* ever */
+	NR_WB_STATS,
+};
+
+/**
+ * struct wb - writeback of one device
+ * @list_lock: of the lists
+ * @ready: nodes of which all pages may be written
+ * @partial: nodes of which some may, oldest first
+ * @b_dirty: mappings with dirty pages, oldest first
+ * @nr_ready: nodes on @ready; atomic
+ * @flusher, @kick: the thread, and what wakes it
+ * @pressure: somebody waits for memory: write everything that may be
+ */
+struct wb {
+	struct dbh_engine *engine;
+	dev_t dev;
+	_Atomic(struct wb *) next; /* in engine->wbs */
+	_Atomic long stat[NR_WB_STATS] cacheline_aligned;
+	struct mutex list_lock cacheline_aligned;
+	struct list_head ready;
+	struct list_head partial;
+	struct list_head b_dirty;
+	_Atomic unsigned nr_ready;
+	pthread_t flusher;
+	struct event kick;
+	_Atomic bool pressure;
+	_Atomic bool stop;
+};
+
+/** The wb of @dev, made with its flusher if need be; it stays until the engine
+ * goes. engine->lock is held. Return: 0 or -errno */
+int wb_get_locked(struct dbh_engine *e, dev_t dev, struct wb **out);
+/** End the flusher; nothing is dirty. */
+void wb_destroy(struct wb *wb);
+
+/* All wbs of an engine, without a lock. */
+struct wb *wb_first(struct dbh_engine *e);
+static inline struct wb *wb_next(struct wb *wb)
+{
+	return atomic_load_explicit(&wb->next, memory_order_acquire);
+}
+
+static inline long wb_stat(struct wb *wb, enum wb_stat item)
+{
+	return atomic_load_explicit(&wb->stat[item], memory_order_relaxed);
+}
+
+/**
+ * folio_change - the one setter of FOLIO_ACCOUNTED flags
+ *
+ * Keeps the node's tags, the wb's and engine's counters and the lists of the
+ * flusher with them. The folio and its node are locked; a folio that was
+ * charged for DIRTY loses the charge to it.
+ */
+void folio_change(struct node *n, struct folio *f, uint32_t set,
+		  uint32_t clear);
+/** The same for one who does not hold the node. */
+void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear);
+
+/**
+ * dirty_reserve - pay for pages that will become dirty (R12)
+ * Return: false if the dirty limit is reached; nothing is reserved
+ */
+bool dirty_reserve(struct dbh_engine *e, long pages);
+void dirty_unreserve(struct dbh_engine *e, long pages);
+/** The same for a locked folio, remembered by FOLIO_CHARGED until it becomes
+ * dirty or dirty_uncharge() finds that it has not. */
+bool dirty_charge(struct folio *f);
+void dirty_uncharge(struct folio *f);
+
+#ifdef DBH_PARANOID
+/* Whoever changes flags, tags and counters does so between enter and leave;
+ * the recount keeps them all out. */
+void paranoid_enter(void);
+void paranoid_leave(void);
+/** Recount everything; abort on a difference. */
+void paranoid_recount(struct dbh_engine *e);
+#else
+static inline void paranoid_enter(void)
+{
+}
+static inline void paranoid_leave(void)
+{
+}
+static inline void paranoid_recount(struct dbh_engine *e)
+{
+	(void)e;
+}
+#endif
+
+#endif

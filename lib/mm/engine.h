@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * engine: what all mappings share: memory, requests, threads, limits.
+ */
+#ifndef DBH_MM_ENGINE_H
+#define DBH_MM_ENGINE_H
+
+#include "mm/backing_dev.h"
+#include "mm/mapping.h"
+#include "mm/pool.h"
+#include "mm/reclaim.h"
+
+#define ENGINE_FOLIO_WAITQS 128
+#define ENGINE_MAPPING_BUCKETS 64
+
+struct wb_bio;
+struct read_bio;
+struct workers;
+
+/** Events since the engine was made; relaxed atomics. */
+struct engine_stats {
+	_Atomic uint64_t edges_completed, edges_expired;
+	_Atomic uint64_t edges_filled_read, edges_filled_zero;
+	_Atomic uint64_t kicks, kick_skips;
+	_Atomic uint64_t flushes, sync_waiters;
+	_Atomic uint64_t read_bios, read_bytes, write_bios, write_bytes;
+	_Atomic uint64_t throttled;
+};
+
+#define stat_add(e, item, n)                                    \
+	atomic_fetch_add_explicit(&(e)->stats.item, (uint64_t)(n), \
+				  memory_order_relaxed)
+#define stat_inc(e, item) stat_add(e, item, 1)
+
+/**
+ * struct engine_limits - what the options came to
+ * @memory_bytes: the budget; @fixed_bytes: of it, everything but pages
+ * @dirty_pages: DIRTY and WRITEBACK at most
+ * @background_pages: from here on cached dirty data is written
+ * @edge_pages: incomplete edges at most
+ * @edge_nodes: from so many nodes with incomplete edges on, writers wait
+ *	before they open further ones (R5)
+ * @failing_pages: dirty pages of failing mappings at most
+ * @kick_nodes: ready nodes that are worth a round of the flusher
+ * @max_order: of folios, so that a few of them do not take a small pool whole
+ */
+struct engine_limits {
+	size_t memory_bytes, fixed_bytes;
+	long dirty_pages, background_pages, edge_pages, failing_pages;
+	long edge_nodes;
+	unsigned kick_nodes;
+	unsigned max_order;
+	unsigned queue_depth;
+	uint32_t expire_ms;
+};
+
+struct dbh_engine {
+	struct engine_limits limit;
+	struct pool pool;
+	struct node_table nodes;
+	struct lru lru;
+	struct ioq *ioq;
+	struct workers *workers; /* the rw room's */
+
+	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
+	_Atomic long nr_edges; /* incomplete; pages */
+	_Atomic long nr_edge_nodes; /* with incomplete edges */
+
+	_Atomic uint32_t mem_seq cacheline_aligned; /* frees; see mem_wait() */
+	struct waitq mem_waitq;
+	struct waitq edge_waitq;
+	struct waitq folio_waitq[ENGINE_FOLIO_WAITQS];
+
+	/* requests: free ones, and who waits for one */
+	struct mutex bio_lock;
+	struct list_head wb_bios, read_bios, fills;
+	struct waitq bio_waitq; /* keyed by the list */
+	void *bio_memory;
+	char *bounce_memory;
+	_Atomic long wb_in_flight; /* write bios */
+
+	struct mutex lock; /* RANK_ENGINE: what follows */
+	struct list_head mappings[ENGINE_MAPPING_BUCKETS];
+	_Atomic(struct wb *) wbs; /* only ever grows, at the end */
+	struct list_head free_mappings;
+	unsigned nr_files; /* open handles */
+	uint32_t next_id;
+
+	/* 1 here, 0 in a forked child (MADV_WIPEONFORK): R25 */
+	volatile uint32_t *fork_mark;
+	struct engine_stats stats;
+};
+
+/** Sizes and limits from the options; see struct dbh_options. */
+struct engine_options {
+	size_t memory_bytes, dirty_bytes, edge_bytes;
+	unsigned queue_depth, expire_ms;
+	enum ioq_method method;
+};
+
+int engine_create(const struct engine_options *opts, struct dbh_engine **out);
+/** No mapping is left. */
+void engine_free(struct dbh_engine *e);
+
+/** See mem_wait(). */
+static inline uint32_t mem_seq(struct dbh_engine *e)
+{
+	return atomic_load(&e->mem_seq);
+}
+
+static inline size_t engine_used_bytes(struct dbh_engine *e)
+{
+	return e->limit.fixed_bytes +
+	       (e->pool.nr_pages - pool_nr_free(&e->pool)) * PAGE_BYTES;
+}
+
+/** A thread of the engine: all signals blocked (R25), a small stack. */
+int engine_thread(pthread_t *thread, const char *name, void *(*fn)(void *),
+		  void *arg);
+
+#endif

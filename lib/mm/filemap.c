@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT
+/*
+ * filemap: folios for writing, their edges, and dropping behind.
+ *
+ * What a write does to a folio is decided in write_done(): the rules R1 to R3
+ * and R6 stand there. A batch locks folios in ascending order and waits only
+ * while it holds none, so that no two writers wait for each other.
+ */
+#include "mm/filemap.h"
+
+#include "base/clock.h"
+#include "dropbehind/dropbehind.h"
+#include "mm/writeback.h"
+
+/* ---- dropping -------------------------------------------------------- */
+
+void folio_discard(struct dbh_engine *e, struct folio *f)
+{
+	assert(!(f->flags & FOLIO_WRITEBACK));
+	dirty_uncharge(f);
+	lru_move(e, f, 0);
+	if (f->flags & FOLIO_EDGE)
+		coverage_reset(&f->cov, &e->pool, (unsigned)folio_bytes(f));
+	if (f->flags & FOLIO_ACCOUNTED)
+		folio_change_flags(f, 0, FOLIO_ACCOUNTED);
+	folio_remove(f);
+	folio_unlock(e, f);
+	folio_free(e, f);
+}
+
+void folio_drop(struct dbh_engine *e, struct folio *f)
+{
+	assert(!(f->flags & FOLIO_DIRTY));
+	folio_discard(e, f);
+}
+
+/* ---- edges ----------------------------------------------------------- */
+
+static const void *edge_key(const struct mapping *m, pgoff_t index)
+{
+	return (const void *)(uintptr_t)((index >> NODE_SHIFT) * 64 + m->id +
+					 1);
+}
+
+/*
+ * R5: before a writer opens edges in a node that has none, while many have, it
+ * waits a moment for the neighbours of those there are. The flusher ends the
+ * wait if they do not come. Return: 0: go on; else as mem_wait().
+ */
+static int edge_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
+{
+	struct dbh_engine *e = m->engine;
+	struct node *n;
+	bool open;
+
+	if (likely(atomic_load_explicit(&e->nr_edge_nodes,
+					memory_order_relaxed) <
+		   e->limit.edge_nodes))
+		return 0;
+	n = node_lock_find(m, index);
+	open = n && n->edge;
+	if (n)
+		mutex_unlock(&n->lock);
+	if (open)
+		return 0;
+	if (!w)
+		return -EAGAIN;
+	stat_inc(e, throttled);
+	waitq_add(&e->edge_waitq, w, edge_key(m, index));
+	wb_kick(m->wb);
+	if (atomic_load(&e->nr_edge_nodes) >= e->limit.edge_nodes)
+		return -EIOCBQUEUED;
+	return waitq_cancel(&e->edge_waitq, w) ? 0 : -EIOCBQUEUED;
+}
+
+void edge_wake(struct dbh_engine *e)
+{
+	/* All at once, when there is room for several: each wake costs more
+	 * than a small write, and who may go on is theirs to find out. */
+	if (waitq_active(&e->edge_waitq) &&
+	    atomic_load(&e->nr_edge_nodes) <= e->limit.edge_nodes * 3 / 4)
+		waitq_wake(&e->edge_waitq, NULL,
+			   atomic_load(&e->edge_waitq.nr));
+}
+
+void edge_finish(struct folio *f, uint32_t set, uint32_t clear)
+{
+	struct dbh_engine *e = f->mapping->engine;
+
+	if (f->flags & FOLIO_EDGE)
+		coverage_reset(&f->cov, &e->pool, (unsigned)folio_bytes(f));
+	f->flags |= FOLIO_UPTODATE;
+	folio_change_flags(f, set, clear | FOLIO_EDGE);
+}
+
+bool filemap_edge_completes(struct mapping *m, uint64_t pos)
+{
+	struct dbh_engine *e = m->engine;
+	struct folio *f = mapping_lookup(m, pos >> PAGE_SHIFT);
+	bool complete = false;
+
+	if (!f)
+		return false;
+	folio_lock(e, f);
+	if (folio_is(f, m, pos >> PAGE_SHIFT))
+		complete = (f->flags & (FOLIO_UPTODATE | FOLIO_EDGE)) ==
+			   FOLIO_UPTODATE;
+	folio_unlock(e, f);
+	return complete;
+}
+
+void filemap_edge_complete(struct mapping *m, uint64_t pos)
+{
+	struct dbh_engine *e = m->engine;
+	struct folio *f = mapping_lookup(m, pos >> PAGE_SHIFT);
+
+	if (!f)
+		return;
+	folio_lock(e, f);
+	if (!folio_is(f, m, pos >> PAGE_SHIFT) ||
+	    !(f->flags & FOLIO_COMPLETE)) {
+		folio_unlock(e, f);
+		return;
+	}
+	f->flags &= ~FOLIO_COMPLETE;
+	if (!(f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK))) {
+		folio_drop(e, f);
+		return;
+	}
+	lru_move(e, f, 0);
+	folio_change_flags(f, FOLIO_DROPBEHIND, 0);
+	folio_unlock(e, f);
+}
+
+void folio_mark_accessed(struct folio *f)
+{
+	struct dbh_engine *e = f->mapping->engine;
+
+	if (likely(f->flags & FOLIO_CACHED)) {
+		f->flags |= FOLIO_REFERENCED;
+		return;
+	}
+	if (f->flags & FOLIO_DROPBEHIND)
+		folio_change_flags(f, 0, FOLIO_DROPBEHIND);
+	f->flags &= ~(FOLIO_COMPLETE | FOLIO_READ_ONCE);
+	f->flags |= FOLIO_CACHED;
+	/* An edge keeps its place among the edges, which expire. */
+	if (!(f->flags & FOLIO_EDGE))
+		lru_move(e, f, FOLIO_ON_LRU);
+}
+
+/* ---- a write begins -------------------------------------------------- */
+
+/* The largest order, up to @max, of an aligned block at @index that lies in
+ * @len bytes from there on. */
+static unsigned order_within(pgoff_t index, size_t len, unsigned min,
+			     unsigned max)
+{
+	unsigned order = min;
+
+	while (order < max && !(index & ((2u << order) - 1)) &&
+	       len >= (size_t)PAGE_BYTES << (order + 1))
+		order++;
+	return order;
+}
+
+static bool covers_folio(const struct mapping *m, uint64_t pos, size_t len)
+{
+	return !(pos & (min_folio_bytes(m) - 1)) && len >= min_folio_bytes(m);
+}
+
+/* Make a folio for what is absent at @pos; locked, charged, no flag set. */
+static int folio_create(struct mapping *m, uint64_t pos, size_t len,
+			unsigned flags, struct waiter *w, struct folio **out)
+{
+	struct dbh_engine *e = m->engine;
+	pgoff_t index = ALIGN_DOWN(pos >> PAGE_SHIFT, 1u << m->min_order);
+	unsigned order = m->min_order;
+	uint32_t seq = mem_seq(e);
+	struct folio *f;
+	long pages;
+	int err;
+
+	if (!covers_folio(m, pos, len)) {
+		if (flags & DBH_DONTCACHE) {
+			err = edge_throttle(m, index, w);
+			if (err)
+				return err;
+		}
+	} else if (!(flags & FILEMAP_LENT)) {
+		order = order_within(index, len, m->min_order,
+				     MAX(e->limit.max_order, m->min_order));
+		while (order > m->min_order && !mapping_absent(m, index, order))
+			order--;
+	}
+	pages = 1l << order;
+	if (!dirty_reserve(e, pages))
+		goto wait;
+	f = folio_alloc(e, order, m->min_order);
+	if (!f) {
+		dirty_unreserve(e, pages);
+		goto wait;
+	}
+	dirty_unreserve(e, pages - (long)folio_pages(f));
+	err = mapping_insert(m, f, index);
+	if (err) {
+		dirty_unreserve(e, (long)folio_pages(f));
+		/* No news for those who wait: no folio_free(). */
+		pool_free(&e->pool, f);
+		if (err == -EEXIST)
+			return -EEXIST;
+		goto wait;
+	}
+	f->flags |= FOLIO_CHARGED;
+	*out = f;
+	return 0;
+wait:
+	err = mem_wait(e, seq, w);
+	return err ? err : -EEXIST;
+}
+
+/* Make a locked folio ready to be written into; unlocked on failure. */
+static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
+			 size_t len, unsigned flags, struct waiter *w,
+			 struct folio **out)
+{
+	struct dbh_engine *e = m->engine;
+	size_t off = pos - folio_pos(f);
+	size_t n = MIN(len, folio_bytes(f) - off);
+	uint32_t seq;
+	int err;
+
+	if (f->flags & FOLIO_WRITEBACK) {
+		/* It is wanted again: it need not be read back later. */
+		if ((f->flags & FOLIO_DROPBEHIND) &&
+		    (n < folio_bytes(f) || !(flags & DBH_DONTCACHE)))
+			folio_change_flags(f, 0, FOLIO_DROPBEHIND);
+		if (w)
+			folio_wait_writeback(e, f, w);
+		folio_unlock(e, f);
+		return w ? -EIOCBQUEUED : -EAGAIN;
+	}
+	if (unlikely(f->flags & FOLIO_FAILED) &&
+	    !(f->flags & (FOLIO_UPTODATE | FOLIO_EDGE))) {
+		folio_drop(e, f); /* a read that failed */
+		return -EEXIST;
+	}
+	if (n < folio_bytes(f) && f->order > m->min_order) {
+		f = folio_split(f, pos >> PAGE_SHIFT,
+				covers_folio(m, pos, len) ?
+					order_within(pos >> PAGE_SHIFT, len,
+						     m->min_order, f->order) :
+					m->min_order);
+		off = pos - folio_pos(f);
+		n = MIN(len, folio_bytes(f) - off);
+	}
+	seq = mem_seq(e);
+	if ((f->flags & FOLIO_EDGE) &&
+	    (n < folio_bytes(f) || (flags & FILEMAP_LENT)) &&
+	    !coverage_reserve(&f->cov, &e->pool, (unsigned)folio_bytes(f),
+			      (unsigned)off, (unsigned)(off + n)))
+		goto wait;
+	if (!dirty_charge(f))
+		goto wait;
+	*out = f;
+	return 0;
+wait:
+	folio_unlock(e, f);
+	err = mem_wait(e, seq, w);
+	return err ? err : -EEXIST;
+}
+
+static int get_folio(struct mapping *m, uint64_t pos, size_t len,
+		     unsigned flags, struct waiter *w, struct folio **out)
+{
+	struct dbh_engine *e = m->engine;
+	pgoff_t index = pos >> PAGE_SHIFT;
+	int err;
+
+	do {
+		struct folio *f = mapping_lookup(m, index);
+
+		err = -EEXIST;
+		if (!f) {
+			err = folio_create(m, pos, len, flags, w, out);
+		} else if (!folio_trylock(f)) {
+			if (!w)
+				return -EAGAIN;
+			if (folio_wait_unlock(e, f, w))
+				return -EIOCBQUEUED;
+		} else if (!folio_is(f, m, index)) {
+			folio_unlock(e, f);
+		} else {
+			err = folio_prepare(m, f, pos, len, flags, w, out);
+		}
+	} while (err == -EEXIST); /* it has come, or gone: look again */
+	return err;
+}
+
+int filemap_write_begin(struct mapping *m, struct folio_batch *b, uint64_t pos,
+			size_t len, unsigned flags, struct waiter *w)
+{
+	struct dbh_engine *e = m->engine;
+
+	b->pos = pos;
+	b->len = 0;
+	b->nr = 0;
+	if (unlikely(atomic_load_explicit(&m->failing, memory_order_relaxed)) &&
+	    atomic_load(&m->nr_dirty) >= e->limit.failing_pages)
+		return -(int)(errseq_sample(&m->wb_err) & ERRSEQ_ERRNO);
+	while (b->len < len && b->nr < FOLIO_BATCH_MAX) {
+		struct folio *f;
+		int err = get_folio(m, pos, len - b->len, flags,
+				    b->nr ? NULL : w, &f);
+
+		if (err)
+			return b->nr ? 0 : err;
+		b->folio[b->nr++] = f;
+		b->len += MIN(len - b->len,
+			      folio_pos(f) + folio_bytes(f) - pos);
+		pos = b->pos + b->len;
+	}
+	return 0;
+}
+
+struct iovec folio_batch_vec(struct mapping *m, const struct folio_batch *b,
+			     unsigned i)
+{
+	const struct folio *f = b->folio[i];
+	uint64_t start = MAX(b->pos, folio_pos(f));
+	uint64_t end = MIN(b->pos + b->len, folio_pos(f) + folio_bytes(f));
+
+	return (struct iovec){
+		.iov_base = folio_data(&m->engine->pool, f) +
+			    (start - folio_pos(f)),
+		.iov_len = end - start,
+	};
+}
+
+/* ---- a write ends ---------------------------------------------------- */
+
+/* Bytes [@off, @off + @n) of a locked folio have been written. */
+static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
+{
+	struct dbh_engine *e = f->mapping->engine;
+	unsigned size = (unsigned)folio_bytes(f);
+	bool uncached = flags & DBH_DONTCACHE;
+	bool whole = n == size, complete = whole;
+	uint32_t set = FOLIO_DIRTY, clear = 0;
+
+	if (f->flags & FOLIO_EDGE) {
+		complete = whole || coverage_add(&f->cov, size, (unsigned)off,
+						 (unsigned)(off + n));
+		if (complete) {
+			coverage_reset(&f->cov, &e->pool, size);
+			clear |= FOLIO_EDGE;
+			stat_inc(e, edges_completed);
+		}
+	} else if (!whole && (!(f->flags & FOLIO_UPTODATE) ||
+			      (uncached && !(f->flags & FOLIO_CACHED)))) {
+		/* R2: a new edge; or a second lap over a whole folio, whose
+		 * other bytes are known. */
+		coverage_init(&f->cov);
+		coverage_add(&f->cov, size, (unsigned)off,
+			     (unsigned)(off + n));
+		set |= FOLIO_EDGE;
+		clear |= FOLIO_DROPBEHIND;
+		f->flags &= ~FOLIO_COMPLETE;
+	}
+	if (complete)
+		f->flags |= FOLIO_UPTODATE;
+	if (!uncached) {
+		f->flags |= FOLIO_CACHED;
+		f->flags &= ~FOLIO_COMPLETE;
+		clear |= FOLIO_DROPBEHIND;
+	}
+	f->flags &= ~FOLIO_READ_ONCE;
+	if (complete && uncached && !(f->flags & FOLIO_CACHED)) {
+		if (flags & DBH_DEFER)
+			f->flags |= FOLIO_COMPLETE;
+		else
+			set |= FOLIO_DROPBEHIND;
+	}
+	folio_change_flags(f, set, clear);
+	if ((f->flags & FOLIO_EDGE) || (f->flags & FOLIO_COMPLETE)) {
+		if (!(f->flags & FOLIO_ON_EDGES))
+			lru_move(e, f, FOLIO_ON_EDGES);
+	} else if (f->flags & FOLIO_CACHED) {
+		if (!(f->flags & FOLIO_ON_LRU))
+			lru_move(e, f, FOLIO_ON_LRU);
+	} else {
+		lru_move(e, f, 0);
+	}
+}
+
+void filemap_write_end(struct mapping *m, struct folio_batch *b,
+		       size_t written, unsigned flags)
+{
+	struct dbh_engine *e = m->engine;
+	uint64_t end = b->pos + written;
+
+	if (written)
+		i_size_grow(m, end);
+	for (unsigned i = 0; i < b->nr; i++) {
+		struct folio *f = b->folio[i];
+		uint64_t from = MAX(b->pos, folio_pos(f));
+		uint64_t to = MIN(end, folio_pos(f) + folio_bytes(f));
+
+		if (from < to) {
+			write_done(f, from - folio_pos(f), to - from, flags);
+			folio_unlock(e, f);
+		} else if (!(f->flags & (FOLIO_UPTODATE | FOLIO_EDGE))) {
+			folio_discard(e, f); /* made for nothing */
+		} else {
+			dirty_uncharge(f);
+			folio_unlock(e, f);
+		}
+	}
+}

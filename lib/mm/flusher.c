@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT
+/*
+ * flusher: the thread of a backing device that decides what is written when.
+ *
+ * A round writes, in this order: nodes that are whole (all 64 pages may go),
+ * when there are enough of them for large bios or the oldest has waited long
+ * enough; nodes of which only some pages may go, when they are old enough;
+ * cached dirty data beyond the background limit or its age; edges that are too
+ * old, too many, or in the way of those who wait for memory.
+ *
+ * It never queues behind itself: a kick while it works is one more look
+ * afterwards, and it writes no more than what it found.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "mm/filemap.h"
+#include "mm/writeback.h"
+
+/* R11: on its way within 100 ms. Half of it leaves time to get there. */
+#define UNCACHED_AGE_MS 50u
+/* How long a writer waits for its neighbours before edges are evicted. */
+#define EDGE_PATIENCE_MS 10u
+/* While somebody waits, look again after so long. */
+#define WAITERS_TICK_MS 5u
+#define EXPIRE_TICK_MS 1000u
+/* Nodes taken off a list at a time. */
+#define TAKE_MAX 512u
+
+struct key {
+	struct mapping *m;
+	pgoff_t base;
+};
+
+/**
+ * struct flusher - the state of one
+ * @keys: nodes taken off a list, to be sorted
+ * @closed: edges completed or evicted when last looked at
+ * @edge_wait_ms: since when writers have waited for neighbours, 0 if not
+ * @patience_ms: halved when nobody came, restored when somebody did
+ */
+struct flusher {
+	struct wb *wb;
+	struct dbh_engine *e;
+	unsigned nr_keys;
+	struct key keys[TAKE_MAX];
+	uint64_t closed;
+	uint32_t edge_wait_ms;
+	uint32_t patience_ms;
+	uint32_t expired_ms;
+};
+
+void wb_kick(struct wb *wb)
+{
+	event_set(&wb->kick);
+}
+
+/* ---- nodes ----------------------------------------------------------- */
+
+static int key_cmp(const void *va, const void *vb)
+{
+	const struct key *a = va, *b = vb;
+
+	if (a->m != b->m)
+		return (uintptr_t)a->m < (uintptr_t)b->m ? -1 : 1;
+	return a->base < b->base ? -1 : a->base > b->base;
+}
+
+/* Take up to @max nodes that are older than @age_ms off @list. */
+static void take_nodes(struct flusher *fl, struct list_head *list,
+		       unsigned max, uint32_t age_ms)
+{
+	struct wb *wb = fl->wb;
+
+	fl->nr_keys = 0;
+	mutex_lock(&wb->list_lock);
+	while (fl->nr_keys < MIN(max, TAKE_MAX) && !list_empty(list)) {
+		struct node *n = list_first_entry(list, struct node, wb_link);
+
+		if (clock_age_ms(n->wb_since) < age_ms)
+			break;
+		list_del(&n->wb_link);
+		if (list == &wb->ready)
+			atomic_fetch_sub(&wb->nr_ready, 1);
+		atomic_store_explicit(&n->wb_state, NODE_IDLE,
+				      memory_order_relaxed);
+		fl->keys[fl->nr_keys++] = (struct key){
+			atomic_load_explicit(&n->mapping,
+					     memory_order_relaxed),
+			atomic_load_explicit(&n->base, memory_order_relaxed),
+		};
+	}
+	mutex_unlock(&wb->list_lock);
+}
+
+static bool mapping_due(const struct mapping *m)
+{
+	return !atomic_load(&m->failing) ||
+	       (int32_t)(clock_coarse_ms() - atomic_load(&m->retry_ms)) >= 0;
+}
+
+/* Write what was taken, neighbours together. */
+static void write_nodes(struct flusher *fl)
+{
+	unsigned i = 0;
+
+	qsort(fl->keys, fl->nr_keys, sizeof(fl->keys[0]), key_cmp);
+	while (i < fl->nr_keys) {
+		struct mapping *m = fl->keys[i].m;
+		pgoff_t first = fl->keys[i].base, last = first;
+
+		for (i++; i < fl->nr_keys && fl->keys[i].m == m &&
+			  fl->keys[i].base == last + 1;
+		     i++)
+			last++;
+		if (m && mapping_due(m))
+			writeback_range(m, first << NODE_SHIFT,
+					(last << NODE_SHIFT) + NODE_PAGES - 1,
+					WRITEBACK_DROPBEHIND, NULL);
+	}
+}
+
+static uint32_t oldest_age_ms(struct wb *wb, struct list_head *list)
+{
+	uint32_t age = 0;
+
+	mutex_lock(&wb->list_lock);
+	if (!list_empty(list))
+		age = clock_age_ms(
+			list_first_entry(list, struct node, wb_link)->wb_since);
+	mutex_unlock(&wb->list_lock);
+	return age;
+}
+
+/* Return: something was written. */
+static bool flush_uncached(struct flusher *fl, bool pressure)
+{
+	struct wb *wb = fl->wb;
+	unsigned ready = atomic_load(&wb->nr_ready), rounds = 0;
+	bool wrote = false;
+
+	if (ready >= fl->e->limit.kick_nodes || (pressure && ready) ||
+	    oldest_age_ms(wb, &wb->ready) >= UNCACHED_AGE_MS) {
+		stat_inc(fl->e, kicks);
+		do {
+			take_nodes(fl, &wb->ready, TAKE_MAX, 0);
+			write_nodes(fl);
+			wrote |= fl->nr_keys;
+			rounds++;
+		} while (atomic_load(&wb->nr_ready) >=
+				 fl->e->limit.kick_nodes &&
+			 rounds < 4);
+	}
+	take_nodes(fl, &wb->partial, TAKE_MAX, UNCACHED_AGE_MS);
+	if (fl->nr_keys)
+		stat_inc(fl->e, kicks);
+	write_nodes(fl);
+	return wrote | fl->nr_keys;
+}
+
+/* ---- cached and old data --------------------------------------------- */
+
+static struct mapping *oldest_dirty(struct wb *wb, uint32_t min_age_ms)
+{
+	struct mapping *m = NULL;
+	struct list_head *pos;
+
+	mutex_lock(&wb->list_lock);
+	list_for_each(pos, &wb->b_dirty) {
+		struct mapping *at = list_entry(pos, struct mapping,
+						dirty_link);
+
+		if (clock_age_ms(at->dirtied_ms) < min_age_ms)
+			break;
+		if (!mapping_due(at))
+			continue;
+		/* It goes to the young end, whether all can be written or
+		 * not: others have their turn. */
+		m = at;
+		list_del(&at->dirty_link);
+		list_add_tail(&at->dirty_link, &wb->b_dirty);
+		at->dirtied_ms = clock_coarse_ms();
+		break;
+	}
+	mutex_unlock(&wb->list_lock);
+	return m;
+}
+
+static bool flush_dirty(struct flusher *fl, bool pressure)
+{
+	struct dbh_engine *e = fl->e;
+	uint32_t age = fl->e->limit.expire_ms;
+	struct mapping *m;
+	bool wrote = false;
+
+	if (pressure || atomic_load(&e->nr_dirty) > e->limit.background_pages)
+		age = 0;
+	/* One at a time: the next round sees whether more is needed. */
+	m = oldest_dirty(fl->wb, age);
+	if (m) {
+		long before = atomic_load(&m->nr_dirty);
+
+		writeback_range(m, 0, UINT64_MAX, WRITEBACK_KNOWN, NULL);
+		wrote = before > 0;
+	}
+	return wrote;
+}
+
+/* A mapping whose writes failed is tried again, whatever its data's kind. */
+static void retry_failing(struct flusher *fl)
+{
+	struct wb *wb = fl->wb;
+	struct list_head *pos;
+	struct mapping *m = NULL;
+
+	mutex_lock(&wb->list_lock);
+	list_for_each(pos, &wb->b_dirty) {
+		struct mapping *at = list_entry(pos, struct mapping,
+						dirty_link);
+
+		if (atomic_load(&at->failing) && mapping_due(at)) {
+			m = at;
+			break;
+		}
+	}
+	mutex_unlock(&wb->list_lock);
+	if (m)
+		writeback_range(m, 0, UINT64_MAX, WRITEBACK_KNOWN, NULL);
+}
+
+/* ---- edges ----------------------------------------------------------- */
+
+/* R5: the wait for neighbours ends when none comes. */
+static void end_edge_waits(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+	uint64_t closed;
+
+	if (!waitq_active(&e->edge_waitq)) {
+		fl->edge_wait_ms = 0;
+		return;
+	}
+	closed = atomic_load(&e->stats.edges_completed);
+	if (!fl->edge_wait_ms || closed != fl->closed) {
+		if (closed != fl->closed)
+			fl->patience_ms = EDGE_PATIENCE_MS;
+		fl->edge_wait_ms = clock_coarse_ms() | 1u;
+		fl->closed = closed;
+		edge_wake(e);
+	}
+	if (clock_age_ms(fl->edge_wait_ms) < fl->patience_ms)
+		return;
+	edges_evict(e, (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8, 64l),
+		    0);
+	fl->patience_ms /= 2;
+	fl->edge_wait_ms = 0;
+	edge_wake(e);
+}
+
+static void evict_edges(struct flusher *fl, bool starving)
+{
+	struct dbh_engine *e = fl->e;
+	long over = atomic_load(&e->nr_edges) - e->limit.edge_pages;
+
+	if (over > 0)
+		edges_evict(e, (unsigned)over, 0);
+	if (starving)
+		edges_evict(e,
+			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
+					  16l),
+			    0);
+}
+
+/* Once a tick: what has come of age (R5, R17). */
+static void expire(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+	uint32_t tick = MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+
+	if (clock_age_ms(fl->expired_ms) < tick)
+		return;
+	fl->expired_ms = clock_coarse_ms();
+	edges_evict(e, UINT32_MAX, e->limit.expire_ms);
+	reclaim_once_expired(e, e->limit.expire_ms);
+}
+
+/* ---- the thread ------------------------------------------------------ */
+
+static uint64_t sleep_ns(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+	struct wb *wb = fl->wb;
+	uint32_t ms = UINT32_MAX;
+
+	if (waitq_active(&e->mem_waitq) || waitq_active(&e->edge_waitq))
+		return WAITERS_TICK_MS * NSEC_PER_MSEC;
+	mutex_lock(&wb->list_lock);
+	if (!list_empty(&wb->partial) || !list_empty(&wb->ready))
+		ms = UNCACHED_AGE_MS / 4;
+	else if (!list_empty(&wb->b_dirty))
+		ms = MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+	mutex_unlock(&wb->list_lock);
+	if (ms == UINT32_MAX && lru_needs_tick(&e->lru))
+		ms = MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+	return ms == UINT32_MAX ? UINT64_MAX : ms * NSEC_PER_MSEC;
+}
+
+static void flush_round(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+	bool pressure = atomic_exchange(&fl->wb->pressure, false);
+	bool wrote;
+
+	/* Pressure is told once; the waiters are still there. */
+	pressure |= waitq_active(&e->mem_waitq);
+	wrote = flush_uncached(fl, pressure);
+	retry_failing(fl);
+	if (!wrote && pressure && !atomic_load(&e->wb_in_flight)) {
+		/* What is whole is on its way or there is none: now what may
+		 * go in pieces, the oldest first. */
+		take_nodes(fl, &fl->wb->partial, 64, 0);
+		write_nodes(fl);
+		wrote = fl->nr_keys;
+	}
+	wrote |= flush_dirty(fl, pressure && !wrote &&
+					 !atomic_load(&e->wb_in_flight));
+	end_edge_waits(fl);
+	evict_edges(fl, pressure && !wrote && !atomic_load(&e->wb_in_flight));
+	expire(fl);
+	if (waitq_active(&e->mem_waitq) && pool_nr_free(&e->pool))
+		mem_wake(e, NODE_PAGES);
+}
+
+void *flusher_main(void *arg)
+{
+	struct wb *wb = arg;
+	struct flusher fl = {
+		.wb = wb,
+		.e = wb->engine,
+		.patience_ms = EDGE_PATIENCE_MS,
+		.expired_ms = clock_coarse_ms(),
+	};
+
+	while (!atomic_load(&wb->stop)) {
+		event_wait(&wb->kick, sleep_ns(&fl));
+		flush_round(&fl);
+	}
+	return NULL;
+}

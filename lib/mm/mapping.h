@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mapping: the folios of one inode, as struct address_space in the kernel.
+ *
+ * Its folios hang in nodes, each for 64 pages of the file, so that a tag is
+ * one word. A node is found through a hash table of the engine, without any
+ * lock: nodes are type-stable, and a folio that was found is checked under its
+ * lock. A miss is settled under the tree lock.
+ */
+#ifndef DBH_MM_MAPPING_H
+#define DBH_MM_MAPPING_H
+
+#include <bsd/sys/tree.h>
+#include <sys/types.h>
+
+#include "base/errseq.h"
+#include "base/iolock.h"
+#include "block/block.h"
+#include "mm/folio.h"
+
+#define NODE_SHIFT 6u
+#define NODE_PAGES (1u << NODE_SHIFT)
+
+struct wb;
+
+/* What the flusher has to do with a node; under wb->list_lock, read without. */
+enum node_wb {
+	NODE_IDLE, /* on no list */
+	NODE_PARTIAL, /* on wb->partial: some of it may be written */
+	NODE_READY, /* on wb->ready: all of it may be written */
+};
+
+/**
+ * struct node - 64 pages of a mapping
+ * @lock: of what follows unless it says otherwise
+ * @mapping, @base: whose, and of which pages (index >> NODE_SHIFT); NULL while
+ *	free. Written under tree_lock and @lock; read without.
+ * @hash_next: id of the next node in the hash chain
+ * @tree: in mapping->nodes; under tree_lock. While free: on nodes.free.
+ * @present, @dirty, @writeback, @dropbehind, @edge: tags, a bit a page; they
+ *	say of each folio what its flags say
+ * @wb_state, @wb_link, @wb_since: see enum node_wb
+ * @slot: id + 1 of the folio that holds the page; written under @lock, read
+ *	without
+ */
+struct node {
+	struct mutex lock;
+	_Atomic uint32_t hash_next;
+	_Atomic(struct mapping *) mapping;
+	_Atomic pgoff_t base;
+	RB_ENTRY(node) tree;
+	uint64_t present, dirty, writeback, dropbehind, edge;
+	struct list_head wb_link;
+	_Atomic uint32_t wb_state;
+	uint32_t wb_since;
+	_Atomic uint32_t slot[NODE_PAGES];
+};
+
+RB_HEAD(node_tree, node);
+
+/** struct node_table - all nodes of an engine, and the hash that finds them */
+struct node_table {
+	struct node *nodes;
+	uint32_t nr_nodes;
+	uint32_t hash_mask;
+	_Atomic uint32_t *hash; /* id + 1 of the first of a chain */
+	struct mutex hash_lock; /* of all chains, for writing */
+	struct mutex free_lock;
+	uint32_t free; /* id + 1, linked through hash_next */
+	uint32_t nr_free;
+};
+
+int node_table_init(struct node_table *t, uint32_t nr_nodes);
+void node_table_fini(struct node_table *t);
+
+/** What a group of syncs waits for; see rw/sync.c. */
+struct sync_group {
+	struct mutex lock;
+	struct list_head waiting;
+	bool leader; /* somebody is syncing */
+};
+
+/**
+ * struct mapping - the folios of one inode
+ *
+ * @engine, @store, @wb, @id, @min_order: set before publish
+ * @refs: open handles; under engine->lock
+ * @link: in engine->mappings; under engine->lock
+ * @io_lock: shared by every read and write, exclusive for truncate and append
+ * @i_size: the logical size. Grows by i_size_grow() under a folio lock;
+ *	shrinks under the exclusive io_lock.
+ * @disk_size: the on-disk end. Changed under @size_lock; read without.
+ * @size_lock: held across what moves the on-disk end; sleeps
+ * @tree_lock: of @nodes
+ * @nr_dirty: pages DIRTY or WRITEBACK; atomic
+ * @dirty_link, @dirtied_ms: in wb->b_dirty while @nr_dirty > 0; wb->list_lock
+ * @wb_err: errors of writeback (R15)
+ * @flush_failed: a flush failed: every sync says EIO until the last close
+ * @failing: a write failed and none has succeeded since
+ * @retry_ms, @backoff_ms: when a failing mapping is tried again
+ * @sync: group commit (R14)
+ * @mtime_pending: data was written that the store has not seen
+ * @io: requests in flight, which use the store
+ *
+ * Its memory is type-stable: who takes a last folio out may look at the tree
+ * after the mapping was closed, and then finds nothing, or the tree of another.
+ */
+struct mapping {
+	struct dbh_engine *engine;
+	struct store *store;
+	struct wb *wb;
+	uint32_t id;
+	unsigned min_order;
+	unsigned refs;
+	bool closing;
+	struct list_head link; /* while free: in engine->free_mappings */
+	struct iolock io_lock;
+	_Atomic uint64_t i_size cacheline_aligned;
+	_Atomic uint64_t disk_size;
+	struct mutex size_lock;
+	struct mutex tree_lock;
+	struct node_tree nodes;
+	_Atomic long nr_dirty;
+	struct list_head dirty_link;
+	uint32_t dirtied_ms;
+	errseq_t wb_err;
+	_Atomic bool flush_failed;
+	_Atomic bool failing;
+	_Atomic uint32_t retry_ms;
+	uint32_t backoff_ms;
+	struct sync_group sync;
+	_Atomic bool mtime_pending;
+	_Atomic uint32_t io;
+};
+
+struct mapping *mapping_create(struct dbh_engine *e, struct store *store);
+/** It has no folios left. Waits for its requests; destroys the store. */
+void mapping_destroy(struct mapping *m);
+
+static inline void mapping_io_get(struct mapping *m)
+{
+	atomic_fetch_add_explicit(&m->io, 1, memory_order_relaxed);
+}
+void mapping_io_put(struct mapping *m);
+
+static inline size_t min_folio_bytes(const struct mapping *m)
+{
+	return (size_t)PAGE_BYTES << m->min_order;
+}
+
+static inline uint64_t i_size_read(struct mapping *m)
+{
+	/* acquire: pairs with i_size_grow(); who sees the size sees the data */
+	return atomic_load_explicit(&m->i_size, memory_order_acquire);
+}
+
+/** Raise i_size to @end. Called before the folio that holds the data is
+ * unlocked, so that no reader finds data past the end. */
+void i_size_grow(struct mapping *m, uint64_t end);
+
+/* ---- look-up --------------------------------------------------------- */
+
+/** The folio that holds page @index, unlocked, or NULL. It may be gone by now:
+ * lock it, then ask folio_is(). */
+struct folio *mapping_lookup(struct mapping *m, pgoff_t index);
+
+/**
+ * mapping_insert - put a new folio into the mapping; it comes back locked
+ * @f: free, of no mapping
+ * @index: multiple of its pages
+ * Return: 0; -EEXIST if some page of it is there; -ENOMEM without a node
+ */
+int mapping_insert(struct mapping *m, struct folio *f, pgoff_t index);
+
+/** Pages of the naturally aligned block of @order around @index are absent? A
+ * hint: mapping_insert() decides. */
+bool mapping_absent(struct mapping *m, pgoff_t index, unsigned order);
+
+/**
+ * folio_remove - take a locked, clean folio out of its mapping
+ *
+ * The caller unlocks it and gives it to the pool, in this order. Does not free
+ * the node; node_put_empty() does.
+ */
+void folio_remove_locked(struct node *n, struct folio *f);
+/** The same for one who does not hold the node. */
+void folio_remove(struct folio *f);
+
+/** Split @f, locked, not under writeback, so that page @index comes to lie in
+ * a folio of @order; the parts keep its flags. Return: that folio, locked; the
+ * others are unlocked. */
+struct folio *folio_split(struct folio *f, pgoff_t index, unsigned order);
+
+/* ---- nodes ----------------------------------------------------------- */
+
+/** The node of page @index, unlocked, or NULL: check it under its lock. */
+struct node *node_find(struct mapping *m, pgoff_t index);
+/** The same, locked, and certainly of @m; NULL if there is none. */
+struct node *node_lock_find(struct mapping *m, pgoff_t index);
+/** The node of a locked folio; its lock is taken. */
+struct node *folio_node_lock(const struct folio *f);
+/** The first node at or after page @index that has any of its pages. Return:
+ * its first page, or UINT64_MAX. */
+pgoff_t node_next(struct mapping *m, pgoff_t index);
+/** Free the node of page @index if it has become empty. */
+void node_put_empty(struct mapping *m, pgoff_t index);
+
+/** The bits of @f in a tag. */
+static inline uint64_t folio_mask(const struct folio *f)
+{
+	return (~0ull >> (NODE_PAGES - folio_pages(f)))
+	       << (f->index % NODE_PAGES);
+}
+
+/** What of the node may be written as it is: dirty and dropbehind. */
+static inline uint64_t node_writable(const struct node *n)
+{
+	return n->dirty & n->dropbehind;
+}
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/*
+ * reclaim: folios by age, dropping clean ones, and waiting for memory.
+ *
+ * lru->lock is taken under a folio lock (a folio changes its own list) and
+ * before none: reclaim looks at the old end of a list under it, and only tries
+ * the folio's lock.
+ */
+#include "mm/reclaim.h"
+
+#include "base/clock.h"
+#include "mm/engine.h"
+#include "mm/filemap.h"
+#include "mm/writeback.h"
+
+/* Folios that one reclaim looks at beyond those it frees. */
+#define RECLAIM_SCAN 64
+
+void lru_init(struct lru *lru)
+{
+	mutex_init(&lru->lock, RANK_LRU);
+	list_init(&lru->edges);
+	list_init(&lru->once);
+	list_init(&lru->cached);
+	atomic_init(&lru->nr_edges, 0);
+}
+
+static struct list_head *lru_list(struct lru *lru, uint32_t on)
+{
+	return on == FOLIO_ON_EDGES ? &lru->edges :
+	       on == FOLIO_ON_LRU   ? &lru->cached :
+				      &lru->once;
+}
+
+void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on)
+{
+	struct lru *lru = &e->lru;
+	uint32_t was = f->flags & FOLIO_ON_LIST;
+
+	if (!was && !on)
+		return;
+	mutex_lock(&lru->lock);
+	if (was)
+		list_del(&f->lru);
+	if (was == FOLIO_ON_EDGES)
+		atomic_fetch_sub(&lru->nr_edges, 1);
+	if (on) {
+		list_add_tail(&f->lru, lru_list(lru, on));
+		f->stamp = clock_coarse_ms();
+	}
+	if (on == FOLIO_ON_EDGES)
+		atomic_fetch_add(&lru->nr_edges, 1);
+	f->flags = (f->flags & ~(uint32_t)FOLIO_ON_LIST) | on;
+	mutex_unlock(&lru->lock);
+}
+
+/* Take the oldest folio of @list that can be locked; what was looked at goes
+ * to the young end. */
+static struct folio *lru_take(struct lru *lru, struct list_head *list)
+{
+	struct folio *found = NULL;
+
+	mutex_lock(&lru->lock);
+	if (!list_empty(list)) {
+		struct folio *f = list_first_entry(list, struct folio, lru);
+
+		list_del(&f->lru);
+		list_add_tail(&f->lru, list);
+		if (folio_trylock(f))
+			found = f;
+	}
+	mutex_unlock(&lru->lock);
+	return found;
+}
+
+static bool reclaimable(struct folio *f)
+{
+	if (f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK | FOLIO_CHARGED))
+		return false;
+	if (f->flags & FOLIO_REFERENCED) {
+		f->flags &= ~FOLIO_REFERENCED; /* its second chance */
+		return false;
+	}
+	return f->flags & (FOLIO_UPTODATE | FOLIO_FAILED);
+}
+
+static size_t reclaim_list(struct dbh_engine *e, struct list_head *list,
+			   size_t want)
+{
+	size_t freed = 0;
+
+	for (unsigned i = 0; i < RECLAIM_SCAN && freed < want; i++) {
+		struct folio *f = lru_take(&e->lru, list);
+		size_t pages;
+
+		if (!f)
+			continue;
+		pages = folio_pages(f);
+		if (reclaimable(f)) {
+			folio_drop(e, f);
+			freed += pages;
+		} else {
+			folio_unlock(e, f);
+		}
+	}
+	return freed;
+}
+
+size_t reclaim_clean(struct dbh_engine *e, size_t want)
+{
+	size_t freed = reclaim_list(e, &e->lru.once, want);
+
+	if (freed < want)
+		freed += reclaim_list(e, &e->lru.cached, want - freed);
+	return freed;
+}
+
+void reclaim_once_expired(struct dbh_engine *e, uint32_t age_ms)
+{
+	struct lru *lru = &e->lru;
+
+	for (;;) {
+		struct folio *f = NULL;
+
+		mutex_lock(&lru->lock);
+		if (!list_empty(&lru->once)) {
+			f = list_first_entry(&lru->once, struct folio, lru);
+			if (clock_age_ms(f->stamp) < age_ms ||
+			    !folio_trylock(f))
+				f = NULL;
+		}
+		mutex_unlock(&lru->lock);
+		if (!f)
+			return;
+		if (f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK)) {
+			/* Written since: no longer what this list is for. */
+			lru_move(e, f, 0);
+			folio_unlock(e, f);
+		} else {
+			folio_drop(e, f);
+		}
+	}
+}
+
+bool lru_needs_tick(struct lru *lru)
+{
+	bool any;
+
+	mutex_lock(&lru->lock);
+	any = !list_empty(&lru->edges) || !list_empty(&lru->once);
+	mutex_unlock(&lru->lock);
+	return any;
+}
+
+struct folio *folio_alloc(struct dbh_engine *e, unsigned order,
+			  unsigned min_order)
+{
+	struct folio *f;
+
+	for (;;) {
+		unsigned o = order;
+
+		do {
+			f = pool_alloc(&e->pool, o);
+		} while (!f && o-- > min_order);
+		if (f)
+			return f;
+		if (!reclaim_clean(e, (size_t)8 << min_order))
+			return NULL;
+		order = min_order;
+	}
+}
+
+/* ---- waiting --------------------------------------------------------- */
+
+static void pressure_all(struct dbh_engine *e)
+{
+	struct wb *wb;
+
+	for (wb = wb_first(e); wb; wb = wb_next(wb))
+		if (!atomic_exchange(&wb->pressure, true))
+			wb_kick(wb);
+}
+
+int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
+{
+	if (!w)
+		return -EAGAIN;
+	stat_inc(e, throttled);
+	waitq_add(&e->mem_waitq, w, e);
+	pressure_all(e);
+	/* seq_cst here, in waitq_add() and in mem_wake(): memory that was
+	 * freed after the caller found none has changed the count, or its
+	 * freer sees the waiter. */
+	if (mem_seq(e) == seq)
+		return -EIOCBQUEUED;
+	return waitq_cancel(&e->mem_waitq, w) ? 0 : -EIOCBQUEUED;
+}
+
+void mem_wake(struct dbh_engine *e, size_t pages)
+{
+	atomic_fetch_add(&e->mem_seq, 1);
+	if (waitq_active(&e->mem_waitq))
+		waitq_wake(&e->mem_waitq, NULL, (unsigned)(pages / 8 + 1));
+}
+
+void folio_free(struct dbh_engine *e, struct folio *f)
+{
+	size_t pages = folio_pages(f);
+
+	pool_free(&e->pool, f);
+	mem_wake(e, pages);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writeback: dirty folios to the store, in large bios.
+ */
+#ifndef DBH_MM_WRITEBACK_H
+#define DBH_MM_WRITEBACK_H
+
+#include "mm/bio_pool.h"
+#include "mm/engine.h"
+
+/** What of a range is to be written. */
+enum writeback_mode {
+	WRITEBACK_DROPBEHIND, /* whole and completed uncached folios */
+	WRITEBACK_KNOWN, /* and cached ones; no edge that is incomplete */
+	WRITEBACK_ALL, /* everything that is known, waiting for locks */
+};
+
+/**
+ * writeback_range - start writing pages [@first, @last] of a mapping
+ * @batch: counts the bios, or NULL
+ *
+ * What is not UPTODATE stays: see fill_range(). The block that holds the end
+ * of the file stays: see writeback_tail().
+ * Context: may sleep for requests, for the on-disk end, and in
+ * WRITEBACK_ALL for folio locks.
+ */
+void writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
+		     enum writeback_mode mode, struct batch *batch);
+
+/** Sleep until no folio of [@first, @last] is under writeback. */
+void writeback_wait(struct mapping *m, pgoff_t first, pgoff_t last);
+
+/**
+ * writeback_tail - write the block that holds the end of the file, exactly
+ *
+ * If it is dirty and known. Return: 0 or -errno; the folio is dirty again then.
+ */
+int writeback_tail(struct mapping *m);
+
+/** Raise the on-disk end to at least @end, a multiple of the minimum folio and
+ * not beyond the logical end (R16). Return: 0 or -errno. */
+int disk_size_extend(struct mapping *m, uint64_t end);
+
+/* ---- edges that must go to disk; fill.c ------------------------------ */
+
+/**
+ * edge_fill - fetch the missing bytes of a locked folio that is not UPTODATE
+ * @fill: to do it with; given back by its end
+ * @done: called once, maybe before the return; the folio is locked
+ */
+void edge_fill(struct fill *fill, struct folio *f,
+	       void (*done)(struct fill *fill), void *arg);
+
+/** Fill every dirty folio of [@first, @last] that is not UPTODATE; unlocked
+ * when it is. */
+void fill_range(struct mapping *m, pgoff_t first, pgoff_t last,
+		struct batch *batch);
+
+/**
+ * edges_evict - write out edges, oldest first (R5)
+ * @max: how many at most
+ * @min_age_ms: only those at least so old
+ * Return: how many are on their way
+ */
+unsigned edges_evict(struct dbh_engine *e, unsigned max, uint32_t min_age_ms);
+
+/* ---- the flusher ----------------------------------------------------- */
+
+void *flusher_main(void *wb);
+/** Ask the flusher to look now. Any context. */
+void wb_kick(struct wb *wb);
+
+/** The end of a bio of folios: called from the completion thread. */
+void writeback_end(struct bio *bio);
+
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/*
+ * lent: folios that a front end fills by itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "rw/rw.h"
+
+/**
+ * struct dbh_write - folios lent
+ * @slot: of the io_lock, held shared until the end
+ */
+struct dbh_write {
+	struct dbh_file *file;
+	unsigned flags;
+	int slot;
+	struct folio_batch batch;
+};
+
+#define LENT_FLAGS (DBH_DONTCACHE | DBH_DEFER | DBH_NOWAIT)
+
+static int lent_lock(struct dbh_write *wr, uint64_t pos, size_t len,
+		     struct waiter *w)
+{
+	struct mapping *m = wr->file->m;
+	int err = iolock_shared(&m->io_lock, w);
+
+	if (err < 0)
+		return err;
+	wr->slot = err;
+	err = write_check_limit(m, pos, &len);
+	if (!err)
+		err = filemap_write_begin(m, &wr->batch, pos, len,
+					  wr->flags | FILEMAP_LENT, w);
+	if (err)
+		iolock_unshared(&m->io_lock, wr->slot);
+	return err;
+}
+
+/* Trim the batch to what the caller's vectors can name. */
+static int lent_vectors(struct dbh_write *wr, struct iovec *iov, int max)
+{
+	struct folio_batch *b = &wr->batch;
+	int cnt = 0;
+
+	for (unsigned i = 0; i < b->nr && cnt < max; i++)
+		iov[cnt++] = folio_batch_vec(wr->file->m, b, i);
+	return cnt;
+}
+
+ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
+		   unsigned flags, struct iovec *iov, int *cnt,
+		   struct dbh_write **out)
+{
+	struct thread_waiter tw;
+	struct dbh_write *wr;
+	ssize_t lent = 0;
+	int err, used;
+
+	if (flags & ~LENT_FLAGS)
+		return -EOPNOTSUPP;
+	if (off < 0 || *cnt < 1 || !len ||
+	    ((flags & DBH_DEFER) && !(flags & DBH_DONTCACHE)))
+		return -EINVAL;
+	if ((file->flags & O_ACCMODE) == O_RDONLY)
+		return -EBADF;
+	wr = malloc(sizeof(*wr));
+	if (!wr)
+		return -ENOMEM;
+	wr->file = file;
+	wr->flags = flags;
+	thread_waiter_init(&tw);
+	while ((err = lent_lock(wr, (uint64_t)off,
+				MIN(len, (size_t)RW_MAX_BYTES),
+				flags & DBH_NOWAIT ? NULL : &tw.w)) ==
+	       -EIOCBQUEUED)
+		thread_waiter_sleep(&tw);
+	if (err) {
+		free(wr);
+		return err;
+	}
+	used = lent_vectors(wr, iov, *cnt);
+	for (int i = 0; i < used; i++)
+		lent += (ssize_t)iov[i].iov_len;
+	*cnt = used;
+	*out = wr;
+	return lent;
+}
+
+ssize_t lent_end(struct dbh_write *wr, size_t written)
+{
+	struct mapping *m = wr->file->m;
+	ssize_t res = (ssize_t)written;
+
+	if (written > wr->batch.len) {
+		written = 0;
+		res = -EINVAL;
+	}
+	filemap_write_end(m, &wr->batch, written, wr->flags);
+	if (written)
+		atomic_store(&m->mtime_pending, true);
+	iolock_unshared(&m->io_lock, wr->slot);
+	free(wr);
+	return res;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rw: byte ranges onto folios.
+ *
+ * A read or a write is a request that goes on in steps: a step that must wait
+ * queues the request's waiter and returns. A blocking call sleeps between the
+ * steps; an asynchronous one is taken up again by one of the engine's workers.
+ * A request holds the io_lock across its waits, and folio locks never.
+ */
+#ifndef DBH_RW_RW_H
+#define DBH_RW_RW_H
+
+#include <sys/types.h>
+
+#include "dropbehind/dropbehind.h"
+#include "mm/engine.h"
+#include "mm/filemap.h"
+#include "mm/readahead.h"
+
+/** What Linux transfers in one call at most (MAX_RW_COUNT). */
+#define RW_MAX_BYTES 0x7ffff000u
+
+#define FILE_MAGIC 0xd20bf11eu
+
+/**
+ * struct dbh_file - an open handle
+ * @magic: FILE_MAGIC while open
+ * @flags: of open(2): access mode, O_APPEND, O_DSYNC, O_SYNC
+ * @err_since: what of mapping->wb_err this handle has heard (R15)
+ * @read_once: an uncached read went through it (R17)
+ */
+struct dbh_file {
+	uint32_t magic;
+	int flags;
+	struct mapping *m;
+	errseq_t err_since;
+	struct readahead ra;
+	_Atomic bool read_once;
+};
+
+/* ---- requests -------------------------------------------------------- */
+
+enum request_phase {
+	REQUEST_LOCK, /* to take the io_lock */
+	REQUEST_COPY, /* bytes move */
+	REQUEST_SYNC, /* a write that must be durable */
+	REQUEST_DONE,
+};
+
+/**
+ * struct request - a read or write under way
+ * @waiter: queued when a step returns -EIOCBQUEUED
+ * @iov, @cnt, @iov_off: vectors that are left, bytes done of the first
+ * @pos, @left: where to go on, and how much
+ * @start, @done: where it began, bytes transferred
+ * @result: once it is done
+ * @slot: of the io_lock held shared, or -1; @exclusive, @claimed: or alone
+ * @cb, @arg, @link: of an asynchronous one; the workers'
+ */
+struct request {
+	struct waiter *waiter;
+	struct dbh_file *file;
+	bool write;
+	unsigned flags;
+	enum request_phase phase;
+	const struct iovec *iov;
+	int cnt;
+	size_t iov_off;
+	uint64_t pos, start;
+	size_t left, done;
+	ssize_t result;
+	int slot;
+	bool exclusive, claimed;
+};
+
+/** Check the arguments and set up; 0 or -errno. The vectors stay the
+ * caller's. */
+int request_init(struct request *req, struct dbh_file *file, bool write,
+		 const struct iovec *iov, int cnt, off_t off, unsigned flags);
+/** Go on. @may_sleep: it may lead a sync. Return: 0: done; -EIOCBQUEUED;
+ * -EINPROGRESS: it must go on where it may sleep */
+int request_step(struct request *req, bool may_sleep);
+/** All of it, sleeping where it must. */
+ssize_t request_run(struct request *req);
+
+/* Asynchronous requests; workers.c. */
+int workers_create(struct dbh_engine *e);
+void workers_destroy(struct dbh_engine *e);
+int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
+		   int cnt, off_t off, unsigned flags, dbh_cb *cb, void *arg);
+
+/* Lent folios; lent.c. */
+ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
+		   unsigned flags, struct iovec *iov, int *cnt,
+		   struct dbh_write **out);
+ssize_t lent_end(struct dbh_write *write, size_t written);
+
+/* Parts of a write that both kinds share. */
+
+/** May @len bytes be written at @pos? RLIMIT_FSIZE and the largest offset.
+ * Return: 0, with *@len cut; -EFBIG, after SIGXFSZ where that is due */
+int write_check_limit(struct mapping *m, uint64_t pos, size_t *len);
+/** One piece of a read: step from req->pos; see request_step(). */
+int read_piece(struct request *req);
+
+/* ---- sync.c ---------------------------------------------------------- */
+
+/** Make pages [@first, @last] durable; sleeps. Return: 0, or -errno that this
+ * handle has not heard of. */
+int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
+	      bool datasync);
+/** Write everything back, without a flush. Return: 0 or -errno */
+int mapping_write_all(struct mapping *m);
+/** The news of writeback for a handle. */
+int file_check_error(struct dbh_file *file);
+
+/* ---- truncate.c ------------------------------------------------------ */
+
+int file_truncate(struct dbh_file *file, uint64_t size);
+/** See dbh_discard(). */
+void mapping_discard_failed(struct mapping *m);
+/** Drop all folios; nothing is dirty. */
+void mapping_drop_all(struct mapping *m);
+/** Drop what uncached reads have left (R17). */
+void mapping_drop_once(struct mapping *m);
+
+/* ---- file.c ---------------------------------------------------------- */
+
+int file_open(struct dbh_engine *e, int dirfd, const char *path, int flags,
+	      mode_t mode, struct dbh_file **out);
+/** For tests: a handle on any store, which it takes over. */
+int file_open_store(struct dbh_engine *e, struct store *store, int flags,
+		    struct dbh_file **out);
+int file_close(struct dbh_file *file);
+int file_stat(struct dbh_file *file, struct stat *st);
+/** Write back and close what closed files have left. Return: 0 or -errno */
+int files_finish(struct dbh_engine *e);
+
+#endif

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/*
+ * sync: data to the store, and one flush for all who wait (R14).
+ *
+ * Whoever syncs joins the group of its mapping. If nobody leads, it leads: it
+ * takes all who wait, writes their ranges together, in large bios, flushes
+ * once, and tells them. Who comes meanwhile waits for the next round, since
+ * its data may not have been complete when the flush began. A leader leads one
+ * round; then the first of those who wait by then leads.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "mm/writeback.h"
+#include "rw/rw.h"
+
+/**
+ * struct sync_waiter - one who syncs; on its stack
+ * @first, @last: pages
+ * @lead: it was woken to lead
+ */
+struct sync_waiter {
+	struct list_head link;
+	pgoff_t first, last;
+	bool datasync;
+	bool lead;
+	int err;
+	struct thread_waiter tw;
+};
+
+int file_check_error(struct dbh_file *file)
+{
+	return errseq_check_and_advance(&file->m->wb_err, &file->err_since);
+}
+
+/* ---- data ------------------------------------------------------------ */
+
+static int write_range(struct mapping *m, pgoff_t first, pgoff_t last)
+{
+	struct batch batch;
+	int err, tail_err = 0;
+
+	batch_init(&batch);
+	fill_range(m, first, last, &batch);
+	err = batch_wait(&batch);
+	batch_init(&batch);
+	writeback_range(m, first, last, WRITEBACK_ALL, &batch);
+	tail_err = batch_wait(&batch);
+	writeback_wait(m, first, last);
+	if (last >= i_size_read(m) >> PAGE_SHIFT) {
+		int res = writeback_tail(m);
+
+		tail_err = tail_err ? tail_err : res;
+	}
+	return err ? err : tail_err;
+}
+
+/* The ranges of a round, joined where they touch. */
+static int write_round(struct mapping *m, struct list_head *round)
+{
+	struct list_head *pos, sorted, *tmp;
+	int err = 0;
+
+	/* Into ascending order: they come nearly so. */
+	list_init(&sorted);
+	list_for_each_safe(pos, tmp, round) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+		struct list_head *at = sorted.prev;
+
+		list_del(pos);
+		while (at != &sorted &&
+		       list_entry(at, struct sync_waiter, link)->first >
+			       sw->first)
+			at = at->prev;
+		list_add(pos, at);
+	}
+	list_splice_tail(&sorted, round);
+	for (pos = round->next; pos != round;) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+		pgoff_t first = sw->first, last = sw->last;
+		int res;
+
+		for (pos = pos->next; pos != round; pos = pos->next) {
+			sw = list_entry(pos, struct sync_waiter, link);
+			if (sw->first > last + 1 && last != UINT64_MAX)
+				break;
+			last = MAX(last, sw->last);
+		}
+		res = write_range(m, first, last);
+		err = err ? err : res;
+	}
+	return err;
+}
+
+/* ---- the group ------------------------------------------------------- */
+
+static int flush(struct mapping *m, bool datasync)
+{
+	int err = m->store->ops->flush(m->store, datasync);
+
+	stat_inc(m->engine, flushes);
+	if (err) {
+		/* What was written since the last good flush may be gone, and
+		 * the kernel would not say so again (R15). */
+		atomic_store(&m->flush_failed, true);
+		errseq_set(&m->wb_err, err);
+	}
+	return atomic_load(&m->flush_failed) ? -EIO : 0;
+}
+
+static void lead_round(struct mapping *m)
+{
+	struct sync_group *g = &m->sync;
+	struct list_head round, *pos, *tmp;
+	struct sync_waiter *next = NULL;
+	bool datasync = true;
+	int err, res;
+
+	list_init(&round);
+	mutex_lock(&g->lock);
+	list_splice_tail(&g->waiting, &round);
+	mutex_unlock(&g->lock);
+	list_for_each(pos, &round) {
+		datasync &= list_entry(pos, struct sync_waiter, link)->datasync;
+		stat_inc(m->engine, sync_waiters);
+	}
+	err = write_round(m, &round);
+	res = flush(m, datasync);
+	err = err ? err : res;
+
+	mutex_lock(&g->lock);
+	if (list_empty(&g->waiting)) {
+		g->leader = false;
+	} else {
+		next = list_first_entry(&g->waiting, struct sync_waiter, link);
+		next->lead = true;
+	}
+	mutex_unlock(&g->lock);
+	if (next)
+		next->tw.w.wake(&next->tw.w);
+	list_for_each_safe(pos, tmp, &round) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+
+		list_del(pos);
+		sw->err = err;
+		sw->tw.w.wake(&sw->tw.w);
+	}
+}
+
+static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
+		      bool datasync)
+{
+	struct sync_group *g = &m->sync;
+	struct sync_waiter sw = {
+		.first = first,
+		.last = last,
+		.datasync = datasync,
+	};
+
+	thread_waiter_init(&sw.tw);
+	mutex_lock(&g->lock);
+	list_add_tail(&sw.link, &g->waiting);
+	sw.lead = !g->leader;
+	g->leader = true;
+	mutex_unlock(&g->lock);
+	if (!sw.lead) {
+		thread_waiter_sleep(&sw.tw);
+		if (!sw.lead)
+			return sw.err;
+	}
+	lead_round(m);
+	/* The round that it led had itself in it. */
+	thread_waiter_sleep(&sw.tw);
+	return sw.err;
+}
+
+int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
+	      bool datasync)
+{
+	struct mapping *m = file->m;
+	int err, news;
+
+	if (!m->store->writable)
+		return file_check_error(file);
+	err = sync_group(m, first_byte >> PAGE_SHIFT, last_byte >> PAGE_SHIFT,
+			 datasync);
+	news = file_check_error(file);
+	paranoid_recount(m->engine);
+	return err ? err : news;
+}
+
+int mapping_write_all(struct mapping *m)
+{
+	int err;
+
+	if (!m->store->writable)
+		return 0;
+	err = write_range(m, 0, UINT64_MAX >> PAGE_SHIFT);
+	return err;
+}
