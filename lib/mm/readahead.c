@@ -173,21 +173,21 @@ void readahead_start(struct mapping *m, struct readahead *ra, uint64_t pos,
 	struct dbh_engine *e = m->engine;
 	uint64_t max = MIN((uint64_t)WINDOW_MAX,
 			   e->pool.nr_pages * PAGE_BYTES / 16);
-	uint64_t from, to, size = i_size_read(m);
+	uint64_t from, to, size = i_size_read(m), min = min_folio_bytes(m);
 
 	if (!mutex_trylock(&ra->lock))
 		return;
 	to = plan(ra, pos, len, max, &from);
 	mutex_unlock(&ra->lock);
-	to = MIN(to, size);
 	/* Whole minimum folios: a block is not asked for twice. */
-	from = from > pos ? ALIGN_UP(from, min_folio_bytes(m)) : from;
+	to = ALIGN_UP(MIN(to, size), min);
+	from = from > pos ? ALIGN_UP(from, min) : ALIGN_DOWN(from, min);
 	while (from < to) {
 		size_t step = MIN(to - from, (uint64_t)BIO_MAX_BYTES);
 
 		if (!mapping_lookup(m, from >> PAGE_SHIFT) &&
 		    read_folios(m, from, step, uncached, NULL))
 			return;
-		from = ALIGN_DOWN(from, min_folio_bytes(m)) + step;
+		from += step;
 	}
 }
