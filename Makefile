@@ -14,7 +14,10 @@ TEST_SETUP =
 TEST =
 PREFIX = /usr/local
 
-RELEASE = --buildtype=release -Dtests=false --prefix=$(PREFIX)
+# Where Debian's linker and pkg-config look; meson knows only with dpkg-dev.
+MULTIARCH = $(shell cc -print-multiarch 2>/dev/null)
+LIBDIR = $(if $(MULTIARCH),--libdir=lib/$(MULTIARCH))
+RELEASE = --buildtype=release -Dtests=false --prefix=$(PREFIX) $(LIBDIR)
 
 all: need-run build
 
