@@ -34,6 +34,10 @@ test: deps-test
 	@tools/run-tests $(TEST_BUILD) $(TEST)
 
 install: need-run build
+ifneq ($(origin PREFIX),file)
+	meson configure --prefix=$(PREFIX) $(BUILD)
+	ninja -C $(BUILD)
+endif
 	meson install -C $(BUILD) --no-rebuild
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
