@@ -59,4 +59,6 @@ deps-run:
 deps-test:
 	@tools/install-deps test
 
+# meson and ninja use the processors.
+.NOTPARALLEL:
 .PHONY: all build run test install clean need-run deps-run deps-test
