@@ -138,8 +138,10 @@ static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 	}
 	n->edge &= ~folio_mask(f);
 	atomic_fetch_sub(&e->nr_edges, (long)folio_pages(f));
-	if (!n->edge)
+	if (!n->edge) {
 		atomic_fetch_sub(&e->nr_edge_nodes, 1);
+		atomic_fetch_add(&e->edge_closes, 1);
+	}
 }
 
 static void tag_mod(uint64_t *tag, uint64_t mask, bool set)

@@ -144,6 +144,17 @@ struct fill *fill_get(struct dbh_engine *e, struct waiter *w)
 	return bio ? container_of(bio, struct fill, bio) : NULL;
 }
 
+struct fill *fill_get_wait(struct dbh_engine *e)
+{
+	struct thread_waiter tw;
+	struct fill *fill;
+
+	thread_waiter_init(&tw);
+	while (!(fill = fill_get(e, &tw.w)))
+		thread_waiter_sleep(&tw);
+	return fill;
+}
+
 void fill_put(struct dbh_engine *e, struct fill *f)
 {
 	put(e, &e->fills, &f->bio);

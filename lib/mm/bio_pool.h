@@ -78,6 +78,9 @@ void wb_bio_put(struct dbh_engine *e, struct wb_bio *b);
 struct read_bio *read_bio_get(struct dbh_engine *e, struct waiter *w);
 void read_bio_put(struct dbh_engine *e, struct read_bio *b);
 struct fill *fill_get(struct dbh_engine *e, struct waiter *w);
+/** Sleeps. Who waits for one holds no folio: the holder of another may wait for
+ * that. */
+struct fill *fill_get_wait(struct dbh_engine *e);
 void fill_put(struct dbh_engine *e, struct fill *f);
 
 #endif

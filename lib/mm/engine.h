@@ -65,6 +65,7 @@ struct dbh_engine {
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
 	_Atomic long nr_edges; /* incomplete; pages */
 	_Atomic long nr_edge_nodes; /* with incomplete edges */
+	_Atomic long edge_closes; /* nodes that lost their last one */
 
 	_Atomic uint32_t mem_seq cacheline_aligned; /* frees; see mem_wait() */
 	struct waitq mem_waitq;

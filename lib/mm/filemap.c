@@ -36,51 +36,53 @@ void folio_drop(struct dbh_engine *e, struct folio *f)
 
 /* ---- edges ----------------------------------------------------------- */
 
-static const void *edge_key(const struct mapping *m, pgoff_t index)
-{
-	return (const void *)(uintptr_t)((index >> NODE_SHIFT) * 64 + m->id +
-					 1);
-}
+/* Edges closed between two wakes of those who wait, as a part of the limit. */
+#define EDGE_WAKE_PART 8
 
 /*
- * R5: before a writer opens edges in a node that has none, while many have, it
- * waits a moment for the neighbours of those there are. The flusher ends the
- * wait if they do not come. Return: 0: go on; else as mem_wait().
+ * R5: while many nodes have incomplete edges, a writer that runs ahead waits a
+ * moment before it opens edges in another one: the neighbours of those there
+ * are come behind it. Ahead is what lies further from the mapping's lowest
+ * edge than the limit; whoever is behind goes on, or none would complete. The
+ * flusher ends the wait if nobody comes. Return: 0: go on; else as mem_wait().
  */
 static int edge_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 {
 	struct dbh_engine *e = m->engine;
-	struct node *n;
-	bool open;
+	pgoff_t window = (pgoff_t)e->limit.edge_nodes << NODE_SHIFT;
 
 	if (likely(atomic_load_explicit(&e->nr_edge_nodes,
 					memory_order_relaxed) <
-		   e->limit.edge_nodes))
-		return 0;
-	n = node_lock_find(m, index);
-	open = n && n->edge;
-	if (n)
-		mutex_unlock(&n->lock);
-	if (open)
+		   e->limit.edge_nodes) ||
+	    index < mapping_first_edge(m) + window)
 		return 0;
 	if (!w)
 		return -EAGAIN;
 	stat_inc(e, throttled);
-	waitq_add(&e->edge_waitq, w, edge_key(m, index));
+	waitq_add(&e->edge_waitq, w, m);
 	wb_kick(m->wb);
 	if (atomic_load(&e->nr_edge_nodes) >= e->limit.edge_nodes)
 		return -EIOCBQUEUED;
 	return waitq_cancel(&e->edge_waitq, w) ? 0 : -EIOCBQUEUED;
 }
 
+void edge_wake_all(struct dbh_engine *e)
+{
+	waitq_wake(&e->edge_waitq, NULL, atomic_load(&e->edge_waitq.nr));
+}
+
 void edge_wake(struct dbh_engine *e)
 {
+	long part = e->limit.edge_nodes / EDGE_WAKE_PART;
+
 	/* All at once, when there is room for several: each wake costs more
 	 * than a small write, and who may go on is theirs to find out. */
 	if (waitq_active(&e->edge_waitq) &&
-	    atomic_load(&e->nr_edge_nodes) <= e->limit.edge_nodes * 3 / 4)
-		waitq_wake(&e->edge_waitq, NULL,
-			   atomic_load(&e->edge_waitq.nr));
+	    (atomic_load(&e->edge_closes) > part ||
+	     atomic_load(&e->nr_edge_nodes) < e->limit.edge_nodes - part)) {
+		atomic_store(&e->edge_closes, 0);
+		edge_wake_all(e);
+	}
 }
 
 void edge_finish(struct folio *f, uint32_t set, uint32_t clear)

@@ -81,17 +81,6 @@ void edge_fill(struct fill *fill, struct folio *f,
 	bio_submit(&fill->bio);
 }
 
-static struct fill *fill_get_wait(struct dbh_engine *e)
-{
-	struct thread_waiter tw;
-	struct fill *fill;
-
-	thread_waiter_init(&tw);
-	while (!(fill = fill_get(e, &tw.w)))
-		thread_waiter_sleep(&tw);
-	return fill;
-}
-
 /* ---- for a sync ------------------------------------------------------ */
 
 static void fill_range_done(struct fill *fill)

@@ -247,15 +247,16 @@ static void end_edge_waits(struct flusher *fl)
 			fl->patience_ms = EDGE_PATIENCE_MS;
 		fl->edge_wait_ms = clock_coarse_ms() | 1u;
 		fl->closed = closed;
-		edge_wake(e);
 	}
-	if (clock_age_ms(fl->edge_wait_ms) < fl->patience_ms)
-		return;
-	edges_evict(e, (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8, 64l),
-		    0);
-	fl->patience_ms /= 2;
-	fl->edge_wait_ms = 0;
-	edge_wake(e);
+	if (clock_age_ms(fl->edge_wait_ms) >= fl->patience_ms) {
+		edges_evict(e,
+			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
+					  64l),
+			    0);
+		fl->patience_ms /= 2;
+		fl->edge_wait_ms = 0;
+	}
+	edge_wake_all(e);
 }
 
 static void evict_edges(struct flusher *fl, bool starving)
@@ -328,7 +329,8 @@ static void flush_round(struct flusher *fl)
 	end_edge_waits(fl);
 	evict_edges(fl, pressure && !wrote && !atomic_load(&e->wb_in_flight));
 	expire(fl);
-	if (waitq_active(&e->mem_waitq) && pool_nr_free(&e->pool))
+	/* A safety net, and another scan for clean folios. */
+	if (waitq_active(&e->mem_waitq))
 		mem_wake(e, NODE_PAGES);
 }
 

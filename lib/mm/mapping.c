@@ -212,6 +212,25 @@ pgoff_t node_next(struct mapping *m, pgoff_t index)
 	return found == UINT64_MAX ? found : MAX(found, index);
 }
 
+pgoff_t mapping_first_edge(struct mapping *m)
+{
+	pgoff_t found = 0;
+	struct node *n;
+
+	mutex_lock(&m->tree_lock);
+	for (n = RB_MIN(node_tree, &m->nodes); n && !found;
+	     n = RB_NEXT(node_tree, &m->nodes, n)) {
+		mutex_lock(&n->lock);
+		if (n->edge)
+			found = atomic_load_explicit(&n->base,
+						     memory_order_relaxed)
+				<< NODE_SHIFT;
+		mutex_unlock(&n->lock);
+	}
+	mutex_unlock(&m->tree_lock);
+	return found;
+}
+
 /* The node of @base, locked; made if it is not there. NULL: none is free. */
 static struct node *node_lock_create(struct mapping *m, pgoff_t base)
 {

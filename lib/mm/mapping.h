@@ -202,6 +202,9 @@ struct node *folio_node_lock(const struct folio *f);
 /** The first node at or after page @index that has any of its pages. Return:
  * its first page, or UINT64_MAX. */
 pgoff_t node_next(struct mapping *m, pgoff_t index);
+/** The first page of the first node with an incomplete edge; 0 if there is
+ * none. */
+pgoff_t mapping_first_edge(struct mapping *m);
 /** Free the node of page @index if it has become empty. */
 void node_put_empty(struct mapping *m, pgoff_t index);
 

@@ -13,8 +13,9 @@
 #include "mm/filemap.h"
 #include "mm/writeback.h"
 
-/* Folios that one reclaim looks at beyond those it frees. */
-#define RECLAIM_SCAN 64
+/* Folios that one reclaim looks at: some have a second chance, some are
+ * dirty. */
+#define RECLAIM_SCAN 256
 
 void lru_init(struct lru *lru)
 {

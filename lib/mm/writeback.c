@@ -536,27 +536,38 @@ static int folio_write_wait(struct mapping *m, struct folio *f)
 static int end_block_rewrite(struct mapping *m, uint64_t pos)
 {
 	struct dbh_engine *e = m->engine;
-	struct thread_waiter tw;
+	struct fill *fill = fill_get_wait(e);
 	struct folio *f = mapping_lookup(m, pos >> PAGE_SHIFT);
-	struct fill *fill;
-	int err;
+	bool locked = false;
+	char *data = NULL;
+	int err = 0;
 
 	if (f) {
 		folio_lock(e, f);
-		if (folio_is(f, m, pos >> PAGE_SHIFT) &&
-		    f->order == m->min_order &&
-		    (f->flags & (FOLIO_DIRTY | FOLIO_UPTODATE)) ==
-			    (FOLIO_DIRTY | FOLIO_UPTODATE))
-			return folio_write_wait(m, f);
-		folio_unlock(e, f);
+		locked = true;
 	}
-	thread_waiter_init(&tw);
-	while (!(fill = fill_get(e, &tw.w)))
-		thread_waiter_sleep(&tw);
-	err = block_rw(m, &fill->bio, BIO_READ, pos, fill->bounce);
+	if (f && folio_is(f, m, pos >> PAGE_SHIFT) &&
+	    (f->flags & FOLIO_UPTODATE)) {
+		if (f->order == m->min_order && !(f->flags & FOLIO_WRITEBACK)) {
+			fill_put(e, fill);
+			return folio_write_wait(m, f);
+		}
+		data = folio_data(&e->pool, f) + (pos - folio_pos(f));
+	}
+	/* Under writeback it is in a bio that waits for size_lock, which we
+	 * hold: it does not change meanwhile. */
+	if (locked && (!data || (f->flags & FOLIO_WRITEBACK))) {
+		folio_unlock(e, f);
+		locked = false;
+	}
+	if (!data)
+		err = block_rw(m, &fill->bio, BIO_READ, pos, fill->bounce);
 	if (!err)
-		err = block_rw(m, &fill->bio, BIO_WRITE, pos, fill->bounce);
+		err = block_rw(m, &fill->bio, BIO_WRITE, pos,
+			       data ? data : fill->bounce);
 	fill_put(e, fill);
+	if (locked)
+		folio_unlock(e, f);
 	return err;
 }
 

@@ -17,7 +17,7 @@
 /**
  * struct sync_waiter - one who syncs; on its stack
  * @first, @last: pages
- * @lead: it was woken to lead
+ * @lead: it was woken to lead; set before that wake
  */
 struct sync_waiter {
 	struct list_head link;
@@ -160,13 +160,15 @@ static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
 		.datasync = datasync,
 	};
 
+	bool lead;
+
 	thread_waiter_init(&sw.tw);
 	mutex_lock(&g->lock);
 	list_add_tail(&sw.link, &g->waiting);
-	sw.lead = !g->leader;
+	lead = !g->leader;
 	g->leader = true;
 	mutex_unlock(&g->lock);
-	if (!sw.lead) {
+	if (!lead) {
 		thread_waiter_sleep(&sw.tw);
 		if (!sw.lead)
 			return sw.err;
