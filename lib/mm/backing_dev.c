@@ -127,20 +127,31 @@ static void busy_mod(struct mapping *m, struct folio *f, bool busy)
 static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 		     bool edge)
 {
-	uint64_t old = n->edge;
-
 	if (edge) {
 		n->edge |= folio_mask(f);
 		atomic_fetch_add(&e->nr_edges, (long)folio_pages(f));
-		if (!old)
-			atomic_fetch_add(&e->nr_edge_nodes, 1);
-		return;
+	} else {
+		n->edge &= ~folio_mask(f);
+		atomic_fetch_sub(&e->nr_edges, (long)folio_pages(f));
 	}
-	n->edge &= ~folio_mask(f);
-	atomic_fetch_sub(&e->nr_edges, (long)folio_pages(f));
-	if (!n->edge) {
-		atomic_fetch_sub(&e->nr_edge_nodes, 1);
-		atomic_fetch_add(&e->edge_closes, 1);
+}
+
+static void node_open_update(struct mapping *m, struct node *n)
+{
+	struct dbh_engine *e = m->engine;
+	uint64_t writable = node_writable(n);
+	bool open = n->edge || (writable && ~writable);
+
+	if (open == n->open)
+		return;
+	n->open = open;
+	if (open) {
+		atomic_fetch_add(&e->nr_open_nodes, 1);
+		mapping_open_hint(m, atomic_load_explicit(
+					     &n->base, memory_order_relaxed));
+	} else {
+		atomic_fetch_sub(&e->nr_open_nodes, 1);
+		atomic_fetch_add(&e->node_closes, 1);
 	}
 }
 
@@ -174,6 +185,7 @@ static void node_wb_update(struct wb *wb, struct node *n)
 	else
 		n->wb_since = clock_coarse_ms();
 	if (want == NODE_READY) {
+		stat_inc(wb->engine, nodes_filled);
 		list_add_tail(&n->wb_link, &wb->ready);
 		kick = atomic_fetch_add(&wb->nr_ready, 1) + 1 ==
 		       wb->engine->limit.kick_nodes;
@@ -236,19 +248,19 @@ void folio_change(struct node *n, struct folio *f, uint32_t set,
 		busy_mod(m, f, new & busy);
 	if (diff & dropping)
 		node_wb_update(wb, n);
+	if (diff & (dropping | FOLIO_EDGE))
+		node_open_update(m, n);
 	paranoid_leave();
 }
 
 void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear)
 {
 	struct dbh_engine *e = f->mapping->engine;
-	bool edge = f->flags & ~set & clear & FOLIO_EDGE;
 	struct node *n = folio_node_lock(f);
 
 	folio_change(n, f, set, clear);
 	mutex_unlock(&n->lock);
-	if (edge)
-		edge_wake(e);
+	open_wake(e);
 }
 
 bool dirty_reserve(struct dbh_engine *e, long pages)

@@ -64,7 +64,7 @@ static void set_limits(struct engine_limits *l,
 		l->edge_pages = l->dirty_pages / 2;
 	l->edge_pages = MAX(MIN(l->edge_pages, l->dirty_pages), 1l);
 	l->failing_pages = l->dirty_pages / 2;
-	l->edge_nodes = MAX((long)(pages / NODE_PAGES / 4), 1l);
+	l->open_nodes = MAX((long)(pages / NODE_PAGES / (getenv("TW")?atoi(getenv("TW")):4)), 1l);
 	l->kick_nodes = (unsigned)MIN(MAX(pages / NODE_PAGES / 16, 1ul), 16ul);
 	l->max_order = 0;
 	while (l->max_order < MAX_ORDER &&
@@ -100,7 +100,7 @@ int engine_create(const struct engine_options *opts, struct dbh_engine **out)
 	mutex_init(&e->lock, RANK_ENGINE);
 	lru_init(&e->lru);
 	waitq_init(&e->mem_waitq);
-	waitq_init(&e->edge_waitq);
+	waitq_init(&e->open_waitq);
 	for (unsigned i = 0; i < ENGINE_FOLIO_WAITQS; i++)
 		waitq_init(&e->folio_waitq[i]);
 	for (unsigned i = 0; i < ENGINE_MAPPING_BUCKETS; i++)

@@ -25,6 +25,7 @@ struct engine_stats {
 	_Atomic uint64_t flushes, sync_waiters;
 	_Atomic uint64_t read_bios, read_bytes, write_bios, write_bytes;
 	_Atomic uint64_t throttled;
+	_Atomic uint64_t nodes_filled; /* became writable whole */
 };
 
 #define stat_add(e, item, n)                                    \
@@ -38,8 +39,8 @@ struct engine_stats {
  * @dirty_pages: DIRTY and WRITEBACK at most
  * @background_pages: from here on cached dirty data is written
  * @edge_pages: incomplete edges at most
- * @edge_nodes: from so many nodes with incomplete edges on, writers wait
- *	before they open further ones (R5)
+ * @open_nodes: from so many open nodes on, uncached writers that run ahead
+ *	wait before they open further ones (R5)
  * @failing_pages: dirty pages of failing mappings at most
  * @kick_nodes: ready nodes that are worth a round of the flusher
  * @max_order: of folios, so that a few of them do not take a small pool whole
@@ -47,7 +48,7 @@ struct engine_stats {
 struct engine_limits {
 	size_t memory_bytes, fixed_bytes;
 	long dirty_pages, background_pages, edge_pages, failing_pages;
-	long edge_nodes;
+	long open_nodes;
 	unsigned kick_nodes;
 	unsigned max_order;
 	unsigned queue_depth;
@@ -64,12 +65,12 @@ struct dbh_engine {
 
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
 	_Atomic long nr_edges; /* incomplete; pages */
-	_Atomic long nr_edge_nodes; /* with incomplete edges */
-	_Atomic long edge_closes; /* nodes that lost their last one */
+	_Atomic long nr_open_nodes; /* see struct node */
+	_Atomic long node_closes; /* since the last wake of open_waitq */
 
 	_Atomic uint32_t mem_seq cacheline_aligned; /* frees; see mem_wait() */
 	struct waitq mem_waitq;
-	struct waitq edge_waitq;
+	struct waitq open_waitq;
 	struct waitq folio_waitq[ENGINE_FOLIO_WAITQS];
 
 	/* requests: free ones, and who waits for one */

@@ -36,52 +36,53 @@ void folio_drop(struct dbh_engine *e, struct folio *f)
 
 /* ---- edges ----------------------------------------------------------- */
 
-/* Edges closed between two wakes of those who wait, as a part of the limit. */
-#define EDGE_WAKE_PART 8
+/* Nodes closed between two wakes of those who wait, as a part of the limit. */
+#define OPEN_WAKE_PART 8
 
 /*
- * R5: while many nodes have incomplete edges, a writer that runs ahead waits a
- * moment before it opens edges in another one: the neighbours of those there
- * are come behind it. Ahead is what lies further from the mapping's lowest
- * edge than the limit; whoever is behind goes on, or none would complete. The
- * flusher ends the wait if nobody comes. Return: 0: go on; else as mem_wait().
+ * R5, R11: while many nodes are open, an uncached writer that runs ahead waits
+ * a moment before it opens another one: what completes those there comes
+ * behind it. Ahead is what lies further from the mapping's first open node
+ * than the limit; whoever is behind goes on, or nothing would be completed.
+ * The flusher ends the wait if nobody comes. Return: 0: go on; else as
+ * mem_wait().
  */
-static int edge_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
+static int open_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 {
 	struct dbh_engine *e = m->engine;
-	pgoff_t window = (pgoff_t)e->limit.edge_nodes << NODE_SHIFT;
+	pgoff_t window = (pgoff_t)e->limit.open_nodes << NODE_SHIFT;
 
-	if (likely(atomic_load_explicit(&e->nr_edge_nodes,
+	if (likely(atomic_load_explicit(&e->nr_open_nodes,
 					memory_order_relaxed) <
-		   e->limit.edge_nodes) ||
-	    index < mapping_first_edge(m) + window)
+		   e->limit.open_nodes) ||
+	    index < mapping_first_open(m, index) + window)
 		return 0;
 	if (!w)
 		return -EAGAIN;
 	stat_inc(e, throttled);
-	waitq_add(&e->edge_waitq, w, m);
+	waitq_add(&e->open_waitq, w, m);
 	wb_kick(m->wb);
-	if (atomic_load(&e->nr_edge_nodes) >= e->limit.edge_nodes)
+	if (atomic_load(&e->nr_open_nodes) >= e->limit.open_nodes)
 		return -EIOCBQUEUED;
-	return waitq_cancel(&e->edge_waitq, w) ? 0 : -EIOCBQUEUED;
+	return waitq_cancel(&e->open_waitq, w) ? 0 : -EIOCBQUEUED;
 }
 
-void edge_wake_all(struct dbh_engine *e)
+void open_wake_all(struct dbh_engine *e)
 {
-	waitq_wake(&e->edge_waitq, NULL, atomic_load(&e->edge_waitq.nr));
+	waitq_wake(&e->open_waitq, NULL, atomic_load(&e->open_waitq.nr));
 }
 
-void edge_wake(struct dbh_engine *e)
+void open_wake(struct dbh_engine *e)
 {
-	long part = e->limit.edge_nodes / EDGE_WAKE_PART;
+	long part = e->limit.open_nodes / OPEN_WAKE_PART;
 
 	/* All at once, when there is room for several: each wake costs more
 	 * than a small write, and who may go on is theirs to find out. */
-	if (waitq_active(&e->edge_waitq) &&
-	    (atomic_load(&e->edge_closes) > part ||
-	     atomic_load(&e->nr_edge_nodes) < e->limit.edge_nodes - part)) {
-		atomic_store(&e->edge_closes, 0);
-		edge_wake_all(e);
+	if (unlikely(waitq_active(&e->open_waitq)) &&
+	    (atomic_load(&e->node_closes) > part ||
+	     atomic_load(&e->nr_open_nodes) < e->limit.open_nodes - part)) {
+		atomic_store(&e->node_closes, 0);
+		open_wake_all(e);
 	}
 }
 
@@ -183,13 +184,13 @@ static int folio_create(struct mapping *m, uint64_t pos, size_t len,
 	long pages;
 	int err;
 
-	if (!covers_folio(m, pos, len)) {
-		if (flags & DBH_DONTCACHE) {
-			err = edge_throttle(m, index, w);
-			if (err)
-				return err;
-		}
-	} else if (!(flags & FILEMAP_LENT)) {
+	if ((flags & DBH_DONTCACHE) &&
+	    (!covers_folio(m, pos, len) || !node_find(m, index))) {
+		err = open_throttle(m, index, w);
+		if (err)
+			return err;
+	}
+	if (covers_folio(m, pos, len) && !(flags & FILEMAP_LENT)) {
 		order = order_within(index, len, m->min_order,
 				     MAX(e->limit.max_order, m->min_order));
 		while (order > m->min_order && !mapping_absent(m, index, order))

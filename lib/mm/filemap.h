@@ -55,9 +55,9 @@ void edge_finish(struct folio *f, uint32_t set, uint32_t clear);
 bool filemap_edge_completes(struct mapping *m, uint64_t pos);
 void filemap_edge_complete(struct mapping *m, uint64_t pos);
 
-/** An edge was closed: somebody may open further ones. */
-void edge_wake(struct dbh_engine *e);
-void edge_wake_all(struct dbh_engine *e);
+/** Nodes may have been closed: somebody may open further ones. */
+void open_wake(struct dbh_engine *e);
+void open_wake_all(struct dbh_engine *e);
 
 /** R3: a cached access touches a locked folio. */
 void folio_mark_accessed(struct folio *f);

@@ -21,7 +21,7 @@
 /* R11: on its way within 100 ms. Half of it leaves time to get there. */
 #define UNCACHED_AGE_MS 50u
 /* How long a writer waits for its neighbours before edges are evicted. */
-#define EDGE_PATIENCE_MS 10u
+#define OPEN_PATIENCE_MS 10u
 /* While somebody waits, look again after so long. */
 #define WAITERS_TICK_MS 5u
 #define EXPIRE_TICK_MS 1000u
@@ -36,8 +36,8 @@ struct key {
 /**
  * struct flusher - the state of one
  * @keys: nodes taken off a list, to be sorted
- * @closed: edges completed or evicted when last looked at
- * @edge_wait_ms: since when writers have waited for neighbours, 0 if not
+ * @closed: edges completed and nodes filled when last looked at
+ * @open_wait_ms: since when writers have waited for neighbours, 0 if not
  * @patience_ms: halved when nobody came, restored when somebody did
  */
 struct flusher {
@@ -46,7 +46,7 @@ struct flusher {
 	unsigned nr_keys;
 	struct key keys[TAKE_MAX];
 	uint64_t closed;
-	uint32_t edge_wait_ms;
+	uint32_t open_wait_ms;
 	uint32_t patience_ms;
 	uint32_t expired_ms;
 };
@@ -187,6 +187,13 @@ static struct mapping *oldest_dirty(struct wb *wb, uint32_t min_age_ms)
 	return m;
 }
 
+/* Dirty pages that neither the kick nor the eviction of edges takes care of. */
+static long cached_dirty(struct wb *wb)
+{
+	return wb_stat(wb, WB_DIRTY) - wb_stat(wb, WB_DONTCACHE_DIRTY) -
+	       atomic_load(&wb->engine->nr_edges);
+}
+
 static bool flush_dirty(struct flusher *fl, bool pressure)
 {
 	struct dbh_engine *e = fl->e;
@@ -194,7 +201,7 @@ static bool flush_dirty(struct flusher *fl, bool pressure)
 	struct mapping *m;
 	bool wrote = false;
 
-	if (pressure || atomic_load(&e->nr_dirty) > e->limit.background_pages)
+	if (pressure || cached_dirty(fl->wb) > e->limit.background_pages)
 		age = 0;
 	/* One at a time: the next round sees whether more is needed. */
 	m = oldest_dirty(fl->wb, age);
@@ -231,32 +238,36 @@ static void retry_failing(struct flusher *fl)
 
 /* ---- edges ----------------------------------------------------------- */
 
-/* R5: the wait for neighbours ends when none comes. */
-static void end_edge_waits(struct flusher *fl)
+/* R5: the wait for those who are behind ends when nobody comes. */
+static void end_open_waits(struct flusher *fl)
 {
 	struct dbh_engine *e = fl->e;
 	uint64_t closed;
 
-	if (!waitq_active(&e->edge_waitq)) {
-		fl->edge_wait_ms = 0;
+	if (!waitq_active(&e->open_waitq)) {
+		fl->open_wait_ms = 0;
 		return;
 	}
-	closed = atomic_load(&e->stats.edges_completed);
-	if (!fl->edge_wait_ms || closed != fl->closed) {
+	closed = atomic_load(&e->stats.edges_completed) +
+		 atomic_load(&e->stats.nodes_filled);
+	if (!fl->open_wait_ms || closed != fl->closed) {
 		if (closed != fl->closed)
-			fl->patience_ms = EDGE_PATIENCE_MS;
-		fl->edge_wait_ms = clock_coarse_ms() | 1u;
+			fl->patience_ms = OPEN_PATIENCE_MS;
+		fl->open_wait_ms = clock_coarse_ms() | 1u;
 		fl->closed = closed;
 	}
-	if (clock_age_ms(fl->edge_wait_ms) >= fl->patience_ms) {
+	if (clock_age_ms(fl->open_wait_ms) >= fl->patience_ms) {
 		edges_evict(e,
 			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
 					  64l),
 			    0);
+		take_nodes(fl, &fl->wb->partial,
+			   (unsigned)e->limit.open_nodes / 4 + 1, 0);
+		write_nodes(fl);
 		fl->patience_ms /= 2;
-		fl->edge_wait_ms = 0;
+		fl->open_wait_ms = 0;
 	}
-	edge_wake_all(e);
+	open_wake_all(e);
 }
 
 static void evict_edges(struct flusher *fl, bool starving)
@@ -294,7 +305,7 @@ static uint64_t sleep_ns(struct flusher *fl)
 	struct wb *wb = fl->wb;
 	uint32_t ms = UINT32_MAX;
 
-	if (waitq_active(&e->mem_waitq) || waitq_active(&e->edge_waitq))
+	if (waitq_active(&e->mem_waitq) || waitq_active(&e->open_waitq))
 		return WAITERS_TICK_MS * NSEC_PER_MSEC;
 	mutex_lock(&wb->list_lock);
 	if (!list_empty(&wb->partial) || !list_empty(&wb->ready))
@@ -326,7 +337,7 @@ static void flush_round(struct flusher *fl)
 	}
 	wrote |= flush_dirty(fl, pressure && !wrote &&
 					 !atomic_load(&e->wb_in_flight));
-	end_edge_waits(fl);
+	end_open_waits(fl);
 	evict_edges(fl, pressure && !wrote && !atomic_load(&e->wb_in_flight));
 	expire(fl);
 	/* A safety net, and another scan for clean folios. */
@@ -340,7 +351,7 @@ void *flusher_main(void *arg)
 	struct flusher fl = {
 		.wb = wb,
 		.e = wb->engine,
-		.patience_ms = EDGE_PATIENCE_MS,
+		.patience_ms = OPEN_PATIENCE_MS,
 		.expired_ms = clock_coarse_ms(),
 	};
 

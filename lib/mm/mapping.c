@@ -212,23 +212,38 @@ pgoff_t node_next(struct mapping *m, pgoff_t index)
 	return found == UINT64_MAX ? found : MAX(found, index);
 }
 
-pgoff_t mapping_first_edge(struct mapping *m)
+void mapping_open_hint(struct mapping *m, pgoff_t base)
 {
-	pgoff_t found = 0;
-	struct node *n;
+	pgoff_t hint = atomic_load(&m->open_hint);
 
+	while (base < hint &&
+	       !atomic_compare_exchange_weak(&m->open_hint, &hint, base))
+		;
+}
+
+pgoff_t mapping_first_open(struct mapping *m, pgoff_t none)
+{
+	pgoff_t hint = atomic_load(&m->open_hint), base = UINT64_MAX;
+	struct node key, *n;
+	bool open = false;
+
+	atomic_init(&key.base, hint);
 	mutex_lock(&m->tree_lock);
-	for (n = RB_MIN(node_tree, &m->nodes); n && !found;
-	     n = RB_NEXT(node_tree, &m->nodes, n)) {
+	n = RB_NFIND(node_tree, &m->nodes, &key);
+	while (n) {
 		mutex_lock(&n->lock);
-		if (n->edge)
-			found = atomic_load_explicit(&n->base,
-						     memory_order_relaxed)
-				<< NODE_SHIFT;
+		open = n->open;
 		mutex_unlock(&n->lock);
+		if (open)
+			break;
+		n = RB_NEXT(node_tree, &m->nodes, n);
 	}
+	if (n)
+		base = atomic_load_explicit(&n->base, memory_order_relaxed);
 	mutex_unlock(&m->tree_lock);
-	return found;
+	/* Unless a node before it was opened meanwhile. */
+	atomic_compare_exchange_strong(&m->open_hint, &hint, base);
+	return n ? base << NODE_SHIFT : none;
 }
 
 /* The node of @base, locked; made if it is not there. NULL: none is free. */
@@ -487,6 +502,7 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	atomic_store(&m->flush_failed, false);
 	atomic_store(&m->failing, false);
 	atomic_store(&m->mtime_pending, false);
+	atomic_store(&m->open_hint, UINT64_MAX);
 	m->backoff_ms = 0;
 	return m;
 }

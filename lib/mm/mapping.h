@@ -39,6 +39,8 @@ enum node_wb {
  * @tree: in mapping->nodes; under tree_lock. While free: on nodes.free.
  * @present, @dirty, @writeback, @dropbehind, @edge: tags, a bit a page; they
  *	say of each folio what its flags say
+ * @open: it has an incomplete edge, or may be written in part: there is more
+ *	to come before it makes a good bio
  * @wb_state, @wb_link, @wb_since: see enum node_wb
  * @slot: id + 1 of the folio that holds the page; written under @lock, read
  *	without
@@ -50,6 +52,7 @@ struct node {
 	_Atomic pgoff_t base;
 	RB_ENTRY(node) tree;
 	uint64_t present, dirty, writeback, dropbehind, edge;
+	bool open;
 	struct list_head wb_link;
 	_Atomic uint32_t wb_state;
 	uint32_t wb_since;
@@ -100,6 +103,7 @@ struct sync_group {
  * @retry_ms, @backoff_ms: when a failing mapping is tried again
  * @sync: group commit (R14)
  * @mtime_pending: data was written that the store has not seen
+ * @open_hint: no node before it (base) is open
  * @io: requests in flight, which use the store
  *
  * Its memory is type-stable: who takes a last folio out may look at the tree
@@ -130,6 +134,7 @@ struct mapping {
 	uint32_t backoff_ms;
 	struct sync_group sync;
 	_Atomic bool mtime_pending;
+	_Atomic pgoff_t open_hint;
 	_Atomic uint32_t io;
 };
 
@@ -202,9 +207,10 @@ struct node *folio_node_lock(const struct folio *f);
 /** The first node at or after page @index that has any of its pages. Return:
  * its first page, or UINT64_MAX. */
 pgoff_t node_next(struct mapping *m, pgoff_t index);
-/** The first page of the first node with an incomplete edge; 0 if there is
- * none. */
-pgoff_t mapping_first_edge(struct mapping *m);
+/** The first page of the mapping's first open node; @none if there is none. */
+pgoff_t mapping_first_open(struct mapping *m, pgoff_t none);
+/** A node at @base was opened. */
+void mapping_open_hint(struct mapping *m, pgoff_t base);
 /** Free the node of page @index if it has become empty. */
 void node_put_empty(struct mapping *m, pgoff_t index);
 

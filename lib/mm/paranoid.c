@@ -99,19 +99,21 @@ static void check_node(struct dbh_engine *e, struct node *n, struct sums *all,
 }
 
 static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
-		     long *edge_nodes)
+		     long *open_nodes)
 {
 	struct sums dev = { 0 };
 
 	memset(all, 0, sizeof(*all));
-	*edge_nodes = 0;
+	*open_nodes = 0;
 	for (uint32_t i = 0; i < e->nodes.nr_nodes; i++) {
 		struct node *n = &e->nodes.nodes[i];
 
 		if (!atomic_load(&n->mapping))
 			continue;
 		check_node(e, n, all, &dev, wb);
-		*edge_nodes += n->edge != 0;
+		expect("an open node", n->open,
+		       n->edge || (node_writable(n) && ~node_writable(n)));
+		*open_nodes += n->open;
 	}
 	expect("DIRTY", wb_stat(wb, WB_DIRTY), dev.dirty);
 	expect("WRITEBACK", wb_stat(wb, WB_WRITEBACK), dev.writeback);
@@ -124,12 +126,12 @@ void paranoid_recount(struct dbh_engine *e)
 	pthread_rwlock_wrlock(&gate);
 	for (struct wb *wb = wb_first(e); wb; wb = wb_next(wb)) {
 		struct sums all;
-		long edge_nodes;
+		long open_nodes;
 
-		check_wb(e, wb, &all, &edge_nodes);
+		check_wb(e, wb, &all, &open_nodes);
 		expect("edges", atomic_load(&e->nr_edges), all.edges);
-		expect("nodes with edges", atomic_load(&e->nr_edge_nodes),
-		       edge_nodes);
+		expect("open nodes", atomic_load(&e->nr_open_nodes),
+		       open_nodes);
 		/* What writers have reserved and not yet dirtied is more. */
 		expect("the dirty limit's count is enough",
 		       atomic_load(&e->nr_dirty) >= all.busy, true);

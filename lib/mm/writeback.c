@@ -393,6 +393,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	if (res == COLLECT_NEXT)
 		*index = base + NODE_PAGES;
 	mutex_unlock(&n->lock);
+	open_wake(c->m->engine);
 	if (res == COLLECT_FULL)
 		collect_submit(c);
 	else if (res == COLLECT_SPLIT)
