@@ -296,5 +296,5 @@ void dirty_uncharge(struct folio *f)
 		return;
 	f->flags &= ~FOLIO_CHARGED;
 	dirty_unreserve(e, (long)folio_pages(f));
-	mem_wake(e, folio_pages(f));
+	mem_wake(e);
 }

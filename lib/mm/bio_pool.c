@@ -47,7 +47,7 @@ int bio_pool_init(struct dbh_engine *e)
 	e->bio_memory = calloc(1, c.wb * sizeof(struct wb_bio) +
 					  c.read * sizeof(struct read_bio) +
 					  c.fill * sizeof(struct fill));
-	e->bounce_memory = aligned_alloc(PAGE_BYTES,
+	e->bounce_memory = aligned_alloc(BOUNCE_BYTES,
 					 (size_t)c.fill * BOUNCE_BYTES);
 	if (!e->bio_memory || !e->bounce_memory) {
 		bio_pool_fini(e);

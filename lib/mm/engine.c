@@ -58,13 +58,14 @@ static void set_limits(struct engine_limits *l,
 	/* Two of the largest minimum folios at least: a write may need both
 	 * ends at a time. */
 	l->dirty_pages = MAX(l->dirty_pages, 32l);
+	l->wake_pages = l->dirty_pages - l->dirty_pages / 8;
 	l->background_pages = l->dirty_pages / 4;
 	l->edge_pages = (long)(opts->edge_bytes / PAGE_BYTES);
 	if (!opts->edge_bytes)
 		l->edge_pages = l->dirty_pages / 2;
 	l->edge_pages = MAX(MIN(l->edge_pages, l->dirty_pages), 1l);
 	l->failing_pages = l->dirty_pages / 2;
-	l->open_nodes = MAX((long)(pages / NODE_PAGES / (getenv("TW")?atoi(getenv("TW")):4)), 1l);
+	l->open_nodes = MAX((long)(pages / NODE_PAGES / 8), 1l);
 	l->kick_nodes = (unsigned)MIN(MAX(pages / NODE_PAGES / 16, 1ul), 16ul);
 	l->max_order = 0;
 	while (l->max_order < MAX_ORDER &&

@@ -37,6 +37,7 @@ struct engine_stats {
  * struct engine_limits - what the options came to
  * @memory_bytes: the budget; @fixed_bytes: of it, everything but pages
  * @dirty_pages: DIRTY and WRITEBACK at most
+ * @wake_pages: those who wait for memory are woken when so many are left dirty
  * @background_pages: from here on cached dirty data is written
  * @edge_pages: incomplete edges at most
  * @open_nodes: from so many open nodes on, uncached writers that run ahead
@@ -47,7 +48,7 @@ struct engine_stats {
  */
 struct engine_limits {
 	size_t memory_bytes, fixed_bytes;
-	long dirty_pages, background_pages, edge_pages, failing_pages;
+	long dirty_pages, wake_pages, background_pages, edge_pages, failing_pages;
 	long open_nodes;
 	unsigned kick_nodes;
 	unsigned max_order;

@@ -20,8 +20,9 @@
 
 /* R11: on its way within 100 ms. Half of it leaves time to get there. */
 #define UNCACHED_AGE_MS 50u
-/* How long a writer waits for its neighbours before edges are evicted. */
-#define OPEN_PATIENCE_MS 10u
+/* How long writers wait for those behind them before edges are evicted: those
+ * may want a processor first, which others have. */
+#define OPEN_PATIENCE_MS 100u
 /* While somebody waits, look again after so long. */
 #define WAITERS_TICK_MS 5u
 #define EXPIRE_TICK_MS 1000u
@@ -38,7 +39,7 @@ struct key {
  * @keys: nodes taken off a list, to be sorted
  * @closed: edges completed and nodes filled when last looked at
  * @open_wait_ms: since when writers have waited for neighbours, 0 if not
- * @patience_ms: halved when nobody came, restored when somebody did
+ * @patience_ms: halved when nobody came, doubled when somebody did
  */
 struct flusher {
 	struct wb *wb;
@@ -252,7 +253,8 @@ static void end_open_waits(struct flusher *fl)
 		 atomic_load(&e->stats.nodes_filled);
 	if (!fl->open_wait_ms || closed != fl->closed) {
 		if (closed != fl->closed)
-			fl->patience_ms = OPEN_PATIENCE_MS;
+			fl->patience_ms = MIN(fl->patience_ms * 2 + 1,
+					      OPEN_PATIENCE_MS);
 		fl->open_wait_ms = clock_coarse_ms() | 1u;
 		fl->closed = closed;
 	}
@@ -342,7 +344,7 @@ static void flush_round(struct flusher *fl)
 	expire(fl);
 	/* A safety net, and another scan for clean folios. */
 	if (waitq_active(&e->mem_waitq))
-		mem_wake(e, NODE_PAGES);
+		mem_wake_some(e);
 }
 
 void *flusher_main(void *arg)

@@ -296,7 +296,7 @@ out:
 	mutex_unlock(&m->tree_lock);
 	if (n) {
 		node_free(t, n);
-		mem_wake(m->engine, NODE_PAGES);
+		mem_wake_some(m->engine);
 	}
 }
 

@@ -183,6 +183,14 @@ static void pressure_all(struct dbh_engine *e)
 			wb_kick(wb);
 }
 
+/* Not one by one, as pages come in: each wake costs more than a small write.
+ * When there is room for each to go on for a while. The flusher's tick is the
+ * safety net. */
+static bool worth_waking(struct dbh_engine *e)
+{
+	return atomic_load(&e->nr_dirty) <= e->limit.wake_pages;
+}
+
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
 {
 	if (!w)
@@ -193,22 +201,28 @@ int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
 	/* seq_cst here, in waitq_add() and in mem_wake(): memory that was
 	 * freed after the caller found none has changed the count, or its
 	 * freer sees the waiter. */
-	if (mem_seq(e) == seq)
+	if (mem_seq(e) == seq || !worth_waking(e))
 		return -EIOCBQUEUED;
 	return waitq_cancel(&e->mem_waitq, w) ? 0 : -EIOCBQUEUED;
 }
 
-void mem_wake(struct dbh_engine *e, size_t pages)
+void mem_wake(struct dbh_engine *e)
 {
 	atomic_fetch_add(&e->mem_seq, 1);
-	if (waitq_active(&e->mem_waitq))
-		waitq_wake(&e->mem_waitq, NULL, (unsigned)(pages / 8 + 1));
+	if (waitq_active(&e->mem_waitq) && worth_waking(e))
+		mem_wake_some(e);
+}
+
+/* As many as may run at once: each uses what there is, and the others would be
+ * woken for nothing. */
+void mem_wake_some(struct dbh_engine *e)
+{
+	atomic_fetch_add(&e->mem_seq, 1);
+	waitq_wake(&e->mem_waitq, NULL, 2 * e->pool.nr_cpus);
 }
 
 void folio_free(struct dbh_engine *e, struct folio *f)
 {
-	size_t pages = folio_pages(f);
-
 	pool_free(&e->pool, f);
-	mem_wake(e, pages);
+	mem_wake(e);
 }

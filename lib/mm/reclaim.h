@@ -31,7 +31,8 @@ void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on);
  */
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w);
 /** Pages or nodes were freed, or dirty pages cleaned. */
-void mem_wake(struct dbh_engine *e, size_t pages);
+void mem_wake(struct dbh_engine *e);
+void mem_wake_some(struct dbh_engine *e);
 /** Give a folio that is in no mapping back to the pool, and say so. */
 void folio_free(struct dbh_engine *e, struct folio *f);
 

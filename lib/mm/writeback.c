@@ -149,7 +149,7 @@ void writeback_end(struct bio *bio)
 	paranoid_leave();
 	wb_bio_put(e, b);
 	atomic_fetch_sub(&e->wb_in_flight, 1);
-	mem_wake(e, MAX(end.pages, 1));
+	mem_wake(e);
 	mapping_io_put(m);
 	if (batch)
 		batch_put(batch, err);
@@ -678,7 +678,7 @@ static int writeback_tail_locked(struct mapping *m)
 		folio_drop(e, f);
 	else
 		folio_unlock(e, f);
-	mem_wake(e, 1);
+	mem_wake(e);
 	return err;
 }
 
