@@ -379,10 +379,12 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 	}
 	f->flags &= ~FOLIO_READ_ONCE;
 	if (complete && uncached && !(f->flags & FOLIO_CACHED)) {
-		if (flags & DBH_DEFER)
+		if ((flags & DBH_DEFER) && !(f->flags & FOLIO_DROPBEHIND)) {
 			f->flags |= FOLIO_COMPLETE;
-		else
+		} else {
+			f->flags &= ~FOLIO_COMPLETE;
 			set |= FOLIO_DROPBEHIND;
+		}
 	}
 	folio_change_flags(f, set, clear);
 	if ((f->flags & FOLIO_EDGE) || (f->flags & FOLIO_COMPLETE)) {

@@ -76,11 +76,25 @@ struct node_table {
 int node_table_init(struct node_table *t, uint32_t nr_nodes);
 void node_table_fini(struct node_table *t);
 
-/** What a group of syncs waits for; see rw/sync.c. */
+/**
+ * struct sync_group - those who sync a mapping together; see rw/sync.c
+ * @lock: of all
+ * @waiting, @nr: who waits for the next round
+ * @leader: somebody leads, or has been woken to
+ * @expected: so many will come if the last round's come back at once
+ * @gathering: the leader waits for them; @gathered wakes it
+ * @skip: rounds that do not wait, since waiting was in vain
+ */
 struct sync_group {
 	struct mutex lock;
 	struct list_head waiting;
-	bool leader; /* somebody is syncing */
+	unsigned nr;
+	bool leader;
+	unsigned expected;
+	bool gathering;
+	struct event gathered;
+	unsigned skip, in_vain;
+	uint64_t round_ns;
 };
 
 /**

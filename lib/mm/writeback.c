@@ -411,7 +411,7 @@ static void collect_finish(struct collect *c)
 	}
 }
 
-void writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
+bool writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 		     enum writeback_mode mode, struct batch *batch)
 {
 	struct collect c = { .m = m, .batch = batch, .mode = mode };
@@ -437,6 +437,7 @@ void writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 	/* A sync writes the tail when all else is done. */
 	if (c.tail && mode != WRITEBACK_ALL)
 		writeback_tail(m);
+	return c.tail;
 }
 
 /* ---- waiting --------------------------------------------------------- */
@@ -643,7 +644,7 @@ static int writeback_tail_locked(struct mapping *m)
 
 	f = tail_lock(m, &size);
 	if (!f)
-		return 0;
+		return 1;
 	pos = folio_pos(f);
 	if (atomic_load(&m->disk_size) < pos) {
 		/* size_lock comes before the folio: let go and look again. */
@@ -653,7 +654,7 @@ static int writeback_tail_locked(struct mapping *m)
 			return err;
 		f = tail_lock(m, &size);
 		if (!f)
-			return 0;
+			return 1;
 		if (folio_pos(f) != pos) {
 			folio_unlock(e, f);
 			return writeback_tail_locked(m);

@@ -20,11 +20,13 @@ enum writeback_mode {
  * @batch: counts the bios, or NULL
  *
  * What is not UPTODATE stays: see fill_range(). The block that holds the end
- * of the file stays: see writeback_tail().
+ * of the file is left to writeback_tail(), which all modes but WRITEBACK_ALL
+ * call.
  * Context: may sleep for requests, for the on-disk end, and in
  * WRITEBACK_ALL for folio locks.
+ * Return: that block is dirty and was left.
  */
-void writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
+bool writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 		     enum writeback_mode mode, struct batch *batch);
 
 /** Sleep until no folio of [@first, @last] is under writeback. */
@@ -33,7 +35,8 @@ void writeback_wait(struct mapping *m, pgoff_t first, pgoff_t last);
 /**
  * writeback_tail - write the block that holds the end of the file, exactly
  *
- * If it is dirty and known. Return: 0 or -errno; the folio is dirty again then.
+ * Return: 0: written; 1: there is none that is dirty and known; -errno: it is
+ * dirty again
  */
 int writeback_tail(struct mapping *m);
 

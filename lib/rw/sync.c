@@ -7,12 +7,24 @@
  * once, and tells them. Who comes meanwhile waits for the next round, since
  * its data may not have been complete when the flush began. A leader leads one
  * round; then the first of those who wait by then leads.
+ *
+ * Writers that sync in a loop would fall into two halves, each writing while
+ * the other's round is under way. So a leader waits a part of a round's time
+ * for those of the last round to come back: one round then serves all, and
+ * their blocks go to disk whole.
  */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "mm/writeback.h"
 #include "rw/rw.h"
+
+/* Waiting for the others: at most so long, and so much of a round's time. */
+#define GATHER_NS_MAX (500 * 1000ull)
+#define GATHER_PART 2
+/* After waiting in vain, so many rounds more go without, doubled each time. */
+#define GATHER_SKIP_MAX 64u
 
 /**
  * struct sync_waiter - one who syncs; on its stack
@@ -35,24 +47,39 @@ int file_check_error(struct dbh_file *file)
 
 /* ---- data ------------------------------------------------------------ */
 
+/* What is known goes to the store. The block that holds the end of the file is
+ * left out and written last; if the file has grown past it meanwhile, it is an
+ * ordinary one, and missing: then once more. */
+static int write_known(struct mapping *m, pgoff_t first, pgoff_t last)
+{
+	struct batch batch;
+	int err, tail;
+
+	do {
+		bool left_tail;
+
+		batch_init(&batch);
+		left_tail = writeback_range(m, first, last, WRITEBACK_ALL,
+					    &batch);
+		err = batch_wait(&batch);
+		writeback_wait(m, first, last);
+		tail = left_tail ? writeback_tail(m) : 0;
+		if (tail < 0)
+			err = err ? err : tail;
+	} while (tail > 0 && !err);
+	return err;
+}
+
 static int write_range(struct mapping *m, pgoff_t first, pgoff_t last)
 {
 	struct batch batch;
-	int err, tail_err = 0;
+	int err, res;
 
 	batch_init(&batch);
 	fill_range(m, first, last, &batch);
 	err = batch_wait(&batch);
-	batch_init(&batch);
-	writeback_range(m, first, last, WRITEBACK_ALL, &batch);
-	tail_err = batch_wait(&batch);
-	writeback_wait(m, first, last);
-	if (last >= i_size_read(m) >> PAGE_SHIFT) {
-		int res = writeback_tail(m);
-
-		tail_err = tail_err ? tail_err : res;
-	}
-	return err ? err : tail_err;
+	res = write_known(m, first, last);
+	return err ? err : res;
 }
 
 /* The ranges of a round, joined where they touch. */
@@ -110,27 +137,85 @@ static int flush(struct mapping *m, bool datasync)
 	return atomic_load(&m->flush_failed) ? -EIO : 0;
 }
 
+/* Wait for those who are likely to come at once; g->lock is held. */
+static void gather_locked(struct sync_group *g)
+{
+	uint64_t ns = MIN(g->round_ns / GATHER_PART, GATHER_NS_MAX);
+	uint64_t end;
+
+	assert_held(&g->lock);
+	if (g->nr >= g->expected)
+		return;
+	if (g->skip) {
+		g->skip--;
+		return;
+	}
+	g->gathering = true;
+	for (end = clock_ns() + ns; g->nr < g->expected;) {
+		uint64_t now = clock_ns();
+
+		if (now >= end)
+			break;
+		mutex_unlock(&g->lock);
+		event_wait(&g->gathered, end - now);
+		mutex_lock(&g->lock);
+	}
+	g->gathering = false;
+	if (g->nr < g->expected) {
+		g->in_vain = MIN(g->in_vain * 2 + 1, GATHER_SKIP_MAX);
+		g->skip = g->in_vain;
+	} else {
+		g->in_vain = 0;
+	}
+}
+
+/* Take all who wait. Return: how many. */
+static unsigned take_round(struct mapping *m, struct list_head *round,
+			   bool *datasync)
+{
+	struct sync_group *g = &m->sync;
+	struct list_head *pos;
+	unsigned nr;
+
+	list_init(round);
+	mutex_lock(&g->lock);
+	gather_locked(g);
+	list_splice_tail(&g->waiting, round);
+	nr = g->nr;
+	g->nr = 0;
+	mutex_unlock(&g->lock);
+	*datasync = true;
+	list_for_each(pos, round)
+		*datasync &=
+			list_entry(pos, struct sync_waiter, link)->datasync;
+	stat_add(m->engine, sync_waiters, nr);
+	return nr;
+}
+
+static void tell(struct sync_waiter *sw)
+{
+	sw->tw.w.wake(&sw->tw.w);
+}
+
 static void lead_round(struct mapping *m)
 {
 	struct sync_group *g = &m->sync;
 	struct list_head round, *pos, *tmp;
 	struct sync_waiter *next = NULL;
-	bool datasync = true;
+	uint64_t start;
+	unsigned nr;
+	bool datasync;
 	int err, res;
 
-	list_init(&round);
-	mutex_lock(&g->lock);
-	list_splice_tail(&g->waiting, &round);
-	mutex_unlock(&g->lock);
-	list_for_each(pos, &round) {
-		datasync &= list_entry(pos, struct sync_waiter, link)->datasync;
-		stat_inc(m->engine, sync_waiters);
-	}
+	nr = take_round(m, &round, &datasync);
+	start = clock_ns();
 	err = write_round(m, &round);
 	res = flush(m, datasync);
 	err = err ? err : res;
 
 	mutex_lock(&g->lock);
+	g->round_ns = clock_ns() - start;
+	g->expected = nr + g->nr;
 	if (list_empty(&g->waiting)) {
 		g->leader = false;
 	} else {
@@ -138,16 +223,16 @@ static void lead_round(struct mapping *m)
 		next->lead = true;
 	}
 	mutex_unlock(&g->lock);
-	if (next)
-		next->tw.w.wake(&next->tw.w);
 	list_for_each_safe(pos, tmp, &round) {
 		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
 						    link);
 
 		list_del(pos);
 		sw->err = err;
-		sw->tw.w.wake(&sw->tw.w);
+		tell(sw);
 	}
+	if (next)
+		tell(next);
 }
 
 static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
@@ -159,14 +244,16 @@ static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
 		.last = last,
 		.datasync = datasync,
 	};
-
 	bool lead;
 
 	thread_waiter_init(&sw.tw);
 	mutex_lock(&g->lock);
 	list_add_tail(&sw.link, &g->waiting);
+	g->nr++;
 	lead = !g->leader;
 	g->leader = true;
+	if (g->gathering && g->nr >= g->expected)
+		event_set(&g->gathered);
 	mutex_unlock(&g->lock);
 	if (!lead) {
 		thread_waiter_sleep(&sw.tw);
