@@ -20,9 +20,11 @@
 #include "mm/writeback.h"
 #include "rw/rw.h"
 
-/* Waiting for the others: at most so long, and so much of a round's time. */
-#define GATHER_NS_MAX (500 * 1000ull)
-#define GATHER_PART 2
+/* Waiting for the others: so many times what a round takes, and at most so
+ * long. Who comes too late is a record behind from then on, and the blocks
+ * between are written twice: it pays to wait. */
+#define GATHER_NS_MAX (2000 * 1000ull)
+#define GATHER_ROUNDS 4
 /* After waiting in vain, so many rounds more go without, doubled each time. */
 #define GATHER_SKIP_MAX 64u
 
@@ -140,7 +142,7 @@ static int flush(struct mapping *m, bool datasync)
 /* Wait for those who are likely to come at once; g->lock is held. */
 static void gather_locked(struct sync_group *g)
 {
-	uint64_t ns = MIN(g->round_ns / GATHER_PART, GATHER_NS_MAX);
+	uint64_t ns = MIN(g->round_ns * GATHER_ROUNDS, GATHER_NS_MAX);
 	uint64_t end;
 
 	assert_held(&g->lock);
@@ -161,7 +163,8 @@ static void gather_locked(struct sync_group *g)
 		mutex_lock(&g->lock);
 	}
 	g->gathering = false;
-	if (g->nr < g->expected) {
+	/* A few may come late; if most do not come, they have other work. */
+	if (g->nr < g->expected / 2 + 1) {
 		g->in_vain = MIN(g->in_vain * 2 + 1, GATHER_SKIP_MAX);
 		g->skip = g->in_vain;
 	} else {
