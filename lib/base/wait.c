@@ -43,10 +43,12 @@ bool waitq_cancel(struct waitq *q, struct waiter *w)
 	return queued;
 }
 
-void waitq_wake(struct waitq *q, const void *key, unsigned max)
+/* Wake up to @max waiters, one at a time: once it is off the list, a waiter is
+ * the waker's alone until wake(), and cancel sees that it came too late. */
+static void wake_some(struct waitq *q,
+		      bool (*test)(const struct waiter *w, void *ctx),
+		      void *ctx, unsigned max)
 {
-	/* One at a time: once it is off the list, a waiter is the waker's
-	 * alone until wake(), and cancel sees that it came too late. */
 	while (max--) {
 		struct waiter *found = NULL;
 		struct list_head *pos;
@@ -55,7 +57,7 @@ void waitq_wake(struct waitq *q, const void *key, unsigned max)
 		list_for_each(pos, &q->list) {
 			struct waiter *w = list_entry(pos, struct waiter, link);
 
-			if (!key || w->key == key) {
+			if (test(w, ctx)) {
 				found = w;
 				break;
 			}
@@ -69,6 +71,23 @@ void waitq_wake(struct waitq *q, const void *key, unsigned max)
 			return;
 		found->wake(found);
 	}
+}
+
+static bool key_is(const struct waiter *w, void *key)
+{
+	return !key || w->key == key;
+}
+
+void waitq_wake(struct waitq *q, const void *key, unsigned max)
+{
+	wake_some(q, key_is, (void *)(uintptr_t)key, max);
+}
+
+void waitq_wake_if(struct waitq *q,
+		   bool (*test)(const struct waiter *w, void *ctx), void *ctx)
+{
+	/* A bounded number: who comes back meanwhile is not woken again. */
+	wake_some(q, test, ctx, atomic_load(&q->nr));
 }
 
 static void wake_thread(struct waiter *w)
@@ -85,6 +104,7 @@ void thread_waiter_init(struct thread_waiter *tw)
 {
 	list_init(&tw->w.link);
 	tw->w.key = NULL;
+	tw->w.arg = 0;
 	tw->w.wake = wake_thread;
 	atomic_init(&tw->woken, 0);
 }

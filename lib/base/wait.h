@@ -24,11 +24,13 @@
  * struct waiter - somebody who waits
  * @link: the queue's, from waitq_add() until wake()
  * @key: what for, where a queue serves several things
+ * @arg: whatever the waker of that queue wants to know; set before queuing
  * @wake: called once, with no lock held; the waiter may be gone afterwards
  */
 struct waiter {
 	struct list_head link;
 	const void *key;
+	uint64_t arg;
 	void (*wake)(struct waiter *w);
 };
 
@@ -51,6 +53,12 @@ void waitq_add(struct waitq *q, struct waiter *w, const void *key);
 bool waitq_cancel(struct waitq *q, struct waiter *w);
 /** Wake up to @max waiters for @key, the first ones first; NULL: for any. */
 void waitq_wake(struct waitq *q, const void *key, unsigned max);
+
+/** Wake every waiter for which @test says so; it is called under the queue's
+ * lock. */
+void waitq_wake_if(struct waitq *q, bool (*test)(const struct waiter *w,
+						 void *ctx),
+		   void *ctx);
 
 static inline bool waitq_active(struct waitq *q)
 {

@@ -255,12 +255,11 @@ void folio_change(struct node *n, struct folio *f, uint32_t set,
 
 void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear)
 {
-	struct dbh_engine *e = f->mapping->engine;
 	struct node *n = folio_node_lock(f);
 
 	folio_change(n, f, set, clear);
 	mutex_unlock(&n->lock);
-	open_wake(e);
+	open_wake(f->mapping);
 }
 
 bool dirty_reserve(struct dbh_engine *e, long pages)

@@ -105,8 +105,11 @@ static void put(struct dbh_engine *e, struct list_head *list, struct bio *bio)
 	mutex_lock(&e->bio_lock);
 	list_add(&bio->list, list);
 	mutex_unlock(&e->bio_lock);
+	/* Who waits to write takes what it is woken for. A reader may find that
+	 * it needs nothing any more, and would not pass the wake on. */
 	if (waitq_active(&e->bio_waitq))
-		waitq_wake(&e->bio_waitq, list, 1);
+		waitq_wake(&e->bio_waitq, list,
+			   list == &e->wb_bios ? 1 : UINT32_MAX);
 }
 
 struct wb_bio *wb_bio_get(struct dbh_engine *e)

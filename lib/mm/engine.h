@@ -68,6 +68,7 @@ struct dbh_engine {
 	_Atomic long nr_edges; /* incomplete; pages */
 	_Atomic long nr_open_nodes; /* see struct node */
 	_Atomic long node_closes; /* since the last wake of open_waitq */
+	_Atomic bool open_patient; /* writers wait for those behind them */
 
 	_Atomic uint32_t mem_seq cacheline_aligned; /* frees; see mem_wait() */
 	struct waitq mem_waitq;

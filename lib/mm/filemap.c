@@ -36,33 +36,42 @@ void folio_drop(struct dbh_engine *e, struct folio *f)
 
 /* ---- edges ----------------------------------------------------------- */
 
-/* Nodes closed between two wakes of those who wait, as a part of the limit. */
-#define OPEN_WAKE_PART 8
-
 /*
  * R5, R11: while many nodes are open, an uncached writer that runs ahead waits
  * a moment before it opens another one: what completes those there comes
  * behind it. Ahead is what lies further from the mapping's first open node
  * than the limit; whoever is behind goes on, or nothing would be completed.
- * The flusher ends the wait if nobody comes. Return: 0: go on; else as
- * mem_wait().
  */
+static pgoff_t open_window(struct dbh_engine *e)
+{
+	return (pgoff_t)e->limit.open_nodes << NODE_SHIFT;
+}
+
+static bool runs_ahead(struct mapping *m, pgoff_t index)
+{
+	struct dbh_engine *e = m->engine;
+
+	return unlikely(atomic_load(&e->nr_open_nodes) >=
+			e->limit.open_nodes) &&
+	       index >= mapping_first_open(m, index) + open_window(e) &&
+	       /* Where nobody ever comes, the flusher makes room. */
+	       atomic_load(&e->open_patient);
+}
+
+/* Return: 0: go on; else as mem_wait(). */
 static int open_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 {
 	struct dbh_engine *e = m->engine;
-	pgoff_t window = (pgoff_t)e->limit.open_nodes << NODE_SHIFT;
 
-	if (likely(atomic_load_explicit(&e->nr_open_nodes,
-					memory_order_relaxed) <
-		   e->limit.open_nodes) ||
-	    index < mapping_first_open(m, index) + window)
+	if (likely(!runs_ahead(m, index)))
 		return 0;
 	if (!w)
 		return -EAGAIN;
 	stat_inc(e, throttled);
+	w->arg = index;
 	waitq_add(&e->open_waitq, w, m);
 	wb_kick(m->wb);
-	if (atomic_load(&e->nr_open_nodes) >= e->limit.open_nodes)
+	if (runs_ahead(m, index))
 		return -EIOCBQUEUED;
 	return waitq_cancel(&e->open_waitq, w) ? 0 : -EIOCBQUEUED;
 }
@@ -72,18 +81,49 @@ void open_wake_all(struct dbh_engine *e)
 	waitq_wake(&e->open_waitq, NULL, atomic_load(&e->open_waitq.nr));
 }
 
-void open_wake(struct dbh_engine *e)
-{
-	long part = e->limit.open_nodes / OPEN_WAKE_PART;
+/* Those who may go on now: of @m up to @end; of others as many as nodes may be
+ * opened. */
+struct open_wake {
+	struct mapping *m;
+	pgoff_t first, end;
+	long spare;
+};
 
-	/* All at once, when there is room for several: each wake costs more
-	 * than a small write, and who may go on is theirs to find out. */
-	if (unlikely(waitq_active(&e->open_waitq)) &&
-	    (atomic_load(&e->node_closes) > part ||
-	     atomic_load(&e->nr_open_nodes) < e->limit.open_nodes - part)) {
-		atomic_store(&e->node_closes, 0);
-		open_wake_all(e);
-	}
+static bool find_first(const struct waiter *w, void *ctx)
+{
+	struct open_wake *ow = ctx;
+
+	if (w->key == ow->m)
+		ow->first = MIN(ow->first, w->arg);
+	return false;
+}
+
+static bool may_open(const struct waiter *w, void *ctx)
+{
+	struct open_wake *ow = ctx;
+
+	if (w->key == ow->m)
+		return w->arg < ow->end;
+	return ow->spare-- > 0;
+}
+
+void open_wake(struct mapping *m)
+{
+	struct dbh_engine *e = m->engine;
+	struct open_wake ow = { .m = m, .first = UINT64_MAX };
+
+	if (likely(!waitq_active(&e->open_waitq)) ||
+	    !atomic_exchange(&e->node_closes, 0))
+		return;
+	ow.spare = e->limit.open_nodes - atomic_load(&e->nr_open_nodes);
+	if (ow.spare > 0)
+		/* The one that is furthest behind opens the next window. */
+		waitq_wake_if(&e->open_waitq, find_first, &ow);
+	ow.first = MIN(ow.first, mapping_first_open(m, UINT64_MAX));
+	ow.end = ow.first + open_window(e);
+	if (ow.end < ow.first)
+		ow.end = UINT64_MAX;
+	waitq_wake_if(&e->open_waitq, may_open, &ow);
 }
 
 void edge_finish(struct folio *f, uint32_t set, uint32_t clear)

@@ -55,8 +55,8 @@ void edge_finish(struct folio *f, uint32_t set, uint32_t clear);
 bool filemap_edge_completes(struct mapping *m, uint64_t pos);
 void filemap_edge_complete(struct mapping *m, uint64_t pos);
 
-/** Nodes may have been closed: somebody may open further ones. */
-void open_wake(struct dbh_engine *e);
+/** Nodes of @m may have been closed: somebody may open further ones. */
+void open_wake(struct mapping *m);
 void open_wake_all(struct dbh_engine *e);
 
 /** R3: a cached access touches a locked folio. */

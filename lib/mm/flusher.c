@@ -39,6 +39,8 @@ struct key {
  * @keys: nodes taken off a list, to be sorted
  * @closed: edges completed and nodes filled when last looked at
  * @open_wait_ms: since when writers have waited for neighbours, 0 if not
+ * @expired_ms, @woken_ms: when it last looked for what is too old, and last
+ *	woke all who wait
  * @patience_ms: halved when nobody came, doubled when somebody did
  */
 struct flusher {
@@ -50,6 +52,7 @@ struct flusher {
 	uint32_t open_wait_ms;
 	uint32_t patience_ms;
 	uint32_t expired_ms;
+	uint32_t woken_ms;
 };
 
 void wb_kick(struct wb *wb)
@@ -239,37 +242,70 @@ static void retry_failing(struct flusher *fl)
 
 /* ---- edges ----------------------------------------------------------- */
 
-/* R5: the wait for those who are behind ends when nobody comes. */
+/* Make room: the oldest edges, and the oldest nodes that may go in part. */
+static void close_nodes(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+
+	edges_evict(e,
+		    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 4, 64l), 0);
+	take_nodes(fl, &fl->wb->partial,
+		   (unsigned)e->limit.open_nodes / 4 + 1, 0);
+	write_nodes(fl);
+}
+
+/*
+ * R5: the wait for those who are behind ends when nobody comes. Each time that
+ * happens patience is halved; when there is none left, writers wait no more,
+ * until edges are completed again by those who come behind.
+ */
 static void end_open_waits(struct flusher *fl)
 {
 	struct dbh_engine *e = fl->e;
-	uint64_t closed;
+	uint64_t closed = atomic_load(&e->stats.edges_completed) +
+			  atomic_load(&e->stats.nodes_filled);
+	bool progress = closed != fl->closed;
 
-	if (!waitq_active(&e->open_waitq)) {
-		fl->open_wait_ms = 0;
+	fl->closed = closed;
+	if (!atomic_load(&e->open_patient)) {
+		if (atomic_load(&e->nr_open_nodes) > e->limit.open_nodes)
+			close_nodes(fl);
+		if (progress) {
+			fl->patience_ms = WAITERS_TICK_MS;
+			atomic_store(&e->open_patient, true);
+		}
 		return;
 	}
-	closed = atomic_load(&e->stats.edges_completed) +
-		 atomic_load(&e->stats.nodes_filled);
-	if (!fl->open_wait_ms || closed != fl->closed) {
-		if (closed != fl->closed)
-			fl->patience_ms = MIN(fl->patience_ms * 2 + 1,
+	if (!waitq_active(&e->open_waitq) || progress || !fl->open_wait_ms) {
+		if (progress)
+			fl->patience_ms = MIN(fl->patience_ms * 2,
 					      OPEN_PATIENCE_MS);
 		fl->open_wait_ms = clock_coarse_ms() | 1u;
-		fl->closed = closed;
+		return;
 	}
-	if (clock_age_ms(fl->open_wait_ms) >= fl->patience_ms) {
-		edges_evict(e,
-			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
-					  64l),
-			    0);
-		take_nodes(fl, &fl->wb->partial,
-			   (unsigned)e->limit.open_nodes / 4 + 1, 0);
-		write_nodes(fl);
-		fl->patience_ms /= 2;
-		fl->open_wait_ms = 0;
-	}
+	if (clock_age_ms(fl->open_wait_ms) < fl->patience_ms)
+		return;
+	close_nodes(fl);
+	fl->patience_ms /= 2;
+	fl->open_wait_ms = 0;
+	if (fl->patience_ms < WAITERS_TICK_MS)
+		atomic_store(&e->open_patient, false);
 	open_wake_all(e);
+}
+
+/* Who waits looks again after a tick at the latest; not in every round, which
+ * the waiting itself may have caused. */
+static void safety_net(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+
+	if (clock_age_ms(fl->woken_ms) < WAITERS_TICK_MS)
+		return;
+	fl->woken_ms = clock_coarse_ms();
+	if (waitq_active(&e->mem_waitq))
+		mem_wake_some(e);
+	if (waitq_active(&e->open_waitq))
+		open_wake_all(e);
 }
 
 static void evict_edges(struct flusher *fl, bool starving)
@@ -342,9 +378,7 @@ static void flush_round(struct flusher *fl)
 	end_open_waits(fl);
 	evict_edges(fl, pressure && !wrote && !atomic_load(&e->wb_in_flight));
 	expire(fl);
-	/* A safety net, and another scan for clean folios. */
-	if (waitq_active(&e->mem_waitq))
-		mem_wake_some(e);
+	safety_net(fl);
 }
 
 void *flusher_main(void *arg)

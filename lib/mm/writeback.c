@@ -393,7 +393,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	if (res == COLLECT_NEXT)
 		*index = base + NODE_PAGES;
 	mutex_unlock(&n->lock);
-	open_wake(c->m->engine);
+	open_wake(c->m);
 	if (res == COLLECT_FULL)
 		collect_submit(c);
 	else if (res == COLLECT_SPLIT)
@@ -514,20 +514,23 @@ static int block_rw(struct mapping *m, struct bio *bio, enum bio_op op,
 	return batch_wait(&batch);
 }
 
-/* Write a locked folio whole and wait for it; unlocks it. */
-static int folio_write_wait(struct mapping *m, struct folio *f)
+/* A locked folio, of which one block was written as it is; unlocks it. */
+static void end_block_written(struct folio *f, int err)
 {
-	struct wb_bio *b = wb_bio_get(m->engine);
+	struct mapping *m = f->mapping;
+	struct dbh_engine *e = m->engine;
 
-	b->m = m;
-	b->bio.pos = folio_pos(f);
-	b->bio.len = (uint32_t)folio_bytes(f);
-	b->bio.nr_vecs = 1;
-	b->vecs[0] = (struct iovec){ folio_data(&m->engine->pool, f),
-				     folio_bytes(f) };
+	if (err || f->order > m->min_order || !(f->flags & FOLIO_DIRTY)) {
+		folio_unlock(e, f);
+		return;
+	}
+	/* Through WRITEBACK, for the counters' sake. */
 	folio_change_flags(f, FOLIO_WRITEBACK, FOLIO_DIRTY);
-	folio_unlock(m->engine, f);
-	return wb_bio_submit_wait(b);
+	folio_change_flags(f, 0, FOLIO_WRITEBACK);
+	if (f->flags & FOLIO_DROPBEHIND)
+		folio_drop(e, f);
+	else
+		folio_unlock(e, f);
 }
 
 /*
@@ -550,10 +553,6 @@ static int end_block_rewrite(struct mapping *m, uint64_t pos)
 	}
 	if (f && folio_is(f, m, pos >> PAGE_SHIFT) &&
 	    (f->flags & FOLIO_UPTODATE)) {
-		if (f->order == m->min_order && !(f->flags & FOLIO_WRITEBACK)) {
-			fill_put(e, fill);
-			return folio_write_wait(m, f);
-		}
 		data = folio_data(&e->pool, f) + (pos - folio_pos(f));
 	}
 	/* Under writeback it is in a bio that waits for size_lock, which we
@@ -569,7 +568,7 @@ static int end_block_rewrite(struct mapping *m, uint64_t pos)
 			       data ? data : fill->bounce);
 	fill_put(e, fill);
 	if (locked)
-		folio_unlock(e, f);
+		end_block_written(f, err);
 	return err;
 }
 
