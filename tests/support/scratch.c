@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/*
+ * scratch: directories and mounts that go with the test.
+ */
+#include "support/scratch.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATH_BYTES 512
+
+static char base_dir[PATH_BYTES], shm_dir[PATH_BYTES];
+static volatile pid_t child;
+
+/* ---- cleaning up ----------------------------------------------------- */
+
+/* The deepest mount below base_dir; false: there is none. */
+static bool find_mount(char *path)
+{
+	size_t len = strlen(base_dir);
+	FILE *f = fopen("/proc/self/mounts", "re");
+	char line[4096];
+	bool found = false;
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		char *at = strchr(line, ' '), *end;
+
+		if (!at || !(end = strchr(at + 1, ' ')))
+			continue;
+		*end = '\0';
+		at++;
+		if (strncmp(at, base_dir, len) || at[len] != '/')
+			continue;
+		snprintf(path, PATH_BYTES, "%s", at);
+		found = true;
+	}
+	fclose(f);
+	return found;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	remove(path);
+	return 0;
+}
+
+static void clean_up(void)
+{
+	char path[PATH_BYTES];
+
+	/* The loop devices go with their mounts (autoclear). */
+	for (int i = 0; i < 64 && find_mount(path); i++)
+		if (umount2(path, i < 32 ? 0 : MNT_DETACH))
+			usleep(10000);
+	if (base_dir[0])
+		nftw(base_dir, remove_one, 16,
+		     FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	if (shm_dir[0])
+		nftw(shm_dir, remove_one, 16,
+		     FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* ---- running --------------------------------------------------------- */
+
+static void pass_on(int sig)
+{
+	if (child > 0)
+		kill(child, sig == SIGINT ? SIGTERM : sig);
+}
+
+static int wait_child(void)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	fprintf(stderr, "the test was killed by signal %d (%s)\n",
+		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return 128 + WTERMSIG(status);
+}
+
+static bool make_dirs(void)
+{
+	const char *dir = getenv("DBH_TEST_DIR");
+
+	snprintf(base_dir, sizeof(base_dir), "%s/dbh-test-XXXXXX",
+		 dir ? dir : "/tmp");
+	if (!mkdtemp(base_dir)) {
+		perror(base_dir);
+		base_dir[0] = '\0';
+		return false;
+	}
+	snprintf(shm_dir, sizeof(shm_dir), "/dev/shm/dbh-test-XXXXXX");
+	if (!mkdtemp(shm_dir))
+		shm_dir[0] = '\0';
+	return true;
+}
+
+int scratch_run(int (*body)(int argc, char **argv), int argc, char **argv)
+{
+	struct sigaction sa = { .sa_handler = pass_on };
+	int status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!make_dirs())
+		return 1;
+	if (getenv("DBH_TEST_NOFORK")) {
+		status = body(argc, argv);
+	} else {
+		sigaction(SIGINT, &sa, NULL);
+		sigaction(SIGTERM, &sa, NULL);
+		sigaction(SIGHUP, &sa, NULL);
+		child = fork();
+		if (!child) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			signal(SIGINT, SIG_DFL);
+			signal(SIGTERM, SIG_DFL);
+			signal(SIGHUP, SIG_DFL);
+			exit(body(argc, argv));
+		}
+		status = child < 0 ? 1 : wait_child();
+	}
+	clean_up();
+	return status;
+}
+
+/* ---- what tests ask for ---------------------------------------------- */
+
+const char *scratch_dir(void)
+{
+	return base_dir;
+}
+
+const char *scratch_shm(void)
+{
+	return shm_dir[0] ? shm_dir : NULL;
+}
+
+const char *scratch_path(const char *dir)
+{
+	static __thread char path[PATH_BYTES + 32];
+	static _Atomic unsigned nr;
+
+	snprintf(path, sizeof(path), "%s/f%u", dir, atomic_fetch_add(&nr, 1));
+	return path;
+}
+
+static bool shell(const char *command)
+{
+	int status = system(command);
+
+	return status != -1 && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static bool mount_loop(const char *fs, unsigned megabytes, unsigned sector,
+		       const char *dir)
+{
+	char command[4 * PATH_BYTES], opt[32] = "";
+
+	if (sector)
+		snprintf(opt, sizeof(opt), "-b %u", sector);
+	/* losetup -d of a mounted device: it goes when unmounted. */
+	snprintf(command, sizeof(command),
+		 "set -e; exec >/dev/null 2>&1; truncate -s %uM %s.img; "
+		 "dev=$(losetup %s -f --show %s.img); "
+		 "mkfs.%s -q $dev && mount $dev %s || "
+		 "{ losetup -d $dev; exit 1; }; losetup -d $dev",
+		 megabytes, dir, opt, dir, fs, dir);
+	return shell(command);
+}
+
+const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector)
+{
+	static char dirs[8][PATH_BYTES];
+	static unsigned nr;
+	char *dir = dirs[nr % 8], data[32];
+	bool done;
+
+	if (geteuid()) {
+		printf("no %s to test on: not root\n", fs);
+		return NULL;
+	}
+	if (snprintf(dir, PATH_BYTES, "%s/mnt%u", base_dir, nr++) >= PATH_BYTES ||
+	    mkdir(dir, 0700))
+		return NULL;
+	if (!strcmp(fs, "tmpfs")) {
+		snprintf(data, sizeof(data), "size=%um", megabytes);
+		done = !mount("dbh-test", dir, "tmpfs", 0, data);
+	} else {
+		done = mount_loop(fs, megabytes, sector, dir);
+	}
+	if (!done) {
+		printf("no %s to test on: cannot make or mount it here\n", fs);
+		return NULL;
+	}
+	return dir;
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT
+/*
+ * spy: a store that looks on.
+ */
+#include "support/spy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/check.h"
+
+/** struct flight - a bio under way */
+struct flight {
+	struct list_head link;
+	struct spy *spy;
+	struct bio *bio;
+	void (*end_io)(struct bio *bio);
+	uint64_t sum; /* of the memory of a write */
+	bool held;
+};
+
+static struct spy *to_spy(struct store *store)
+{
+	return container_of(store, struct spy, store);
+}
+
+static uint64_t memory_sum(const struct bio *bio)
+{
+	uint64_t sum = 1469598103934665603u, x;
+
+	for (unsigned i = 0; i < bio->nr_vecs; i++) {
+		const char *at = bio->vecs[i].iov_base;
+
+		for (size_t n = 0; n < bio->vecs[i].iov_len; n += sizeof(x)) {
+			memcpy(&x, at + n, sizeof(x));
+			sum = (sum ^ x) * 1099511628211u;
+		}
+	}
+	return sum;
+}
+
+static struct flight *flight_find_locked(struct spy *spy, const struct bio *bio)
+{
+	struct list_head *pos;
+
+	list_for_each(pos, &spy->flights) {
+		struct flight *fl = list_entry(pos, struct flight, link);
+
+		if (fl->bio == bio)
+			return fl;
+	}
+	abort();
+}
+
+/* Does this write put down what the store holds anyway? The block of an
+ * unaligned on-disk end is written again, padded, when the file goes on (R16);
+ * a read of it at the same time finds the same either way. */
+static bool rewrites_locked(struct spy *spy, const struct bio *bio)
+{
+	uint64_t pos = bio->pos;
+	char *there = malloc(bio->len), *at = there;
+	bool same = true;
+	size_t n;
+
+	CHECK(there, "no memory");
+	n = store_mem_peek(spy->inner, there, bio->len, pos);
+	memset(there + n, 0, bio->len - n);
+	for (unsigned i = 0; i < bio->nr_vecs; i++) {
+		same &= !memcmp(at, bio->vecs[i].iov_base,
+				bio->vecs[i].iov_len);
+		at += bio->vecs[i].iov_len;
+	}
+	free(there);
+	return same;
+}
+
+/* Nothing else may be under way in [@pos, @end) but reads beside reads. */
+static void check_alone_locked(struct spy *spy, uint64_t pos, uint64_t end,
+			       const struct bio *new, const char *what)
+{
+	bool read = new && new->op == BIO_READ;
+	struct list_head *at;
+
+	list_for_each(at, &spy->flights) {
+		const struct bio *bio =
+			list_entry(at, struct flight, link)->bio;
+
+		if (bio->pos >= end || bio->pos + bio->len <= pos ||
+		    (read && bio->op == BIO_READ))
+			continue;
+		CHECK(new && read != (bio->op == BIO_READ) &&
+			      rewrites_locked(spy, read ? bio : new),
+		      "%s of [%llu, %llu) meets a %s of [%llu, %llu)", what,
+		      (unsigned long long)pos, (unsigned long long)end,
+		      bio->op == BIO_READ ? "read" : "write",
+		      (unsigned long long)bio->pos,
+		      (unsigned long long)bio->pos + bio->len);
+	}
+}
+
+/* R16 */
+static void check_size(struct spy *spy, uint64_t end, const char *what)
+{
+	uint64_t limit = atomic_load(&spy->size_limit), size;
+
+	if (!spy->mapping)
+		return;
+	size = i_size_read(spy->mapping);
+	CHECK(end <= MAX(size, limit),
+	      "a %s up to %llu, but the file ends at %llu (R16)", what,
+	      (unsigned long long)end, (unsigned long long)size);
+}
+
+static void spy_end(struct bio *bio)
+{
+	struct spy *spy = to_spy(bio->store);
+	struct flight *fl;
+
+	pthread_mutex_lock(&spy->lock);
+	fl = flight_find_locked(spy, bio);
+	list_del(&fl->link);
+	pthread_mutex_unlock(&spy->lock);
+	if (bio->op == BIO_WRITE)
+		CHECK(memory_sum(bio) == fl->sum,
+		      "memory changed under the write of [%llu, %llu)",
+		      (unsigned long long)bio->pos,
+		      (unsigned long long)bio->pos + bio->len);
+	bio->end_io = fl->end_io;
+	free(fl);
+	bio->end_io(bio);
+}
+
+static void count_bio(struct spy *spy, const struct bio *bio)
+{
+	uint64_t max = atomic_load(&spy->largest[bio->op]);
+
+	atomic_fetch_add(&spy->bios[bio->op], 1);
+	atomic_fetch_add(&spy->bytes[bio->op], bio->len);
+	while (max < bio->len && !atomic_compare_exchange_weak(
+					 &spy->largest[bio->op], &max,
+					 bio->len))
+		;
+}
+
+static void spy_submit(struct store *store, struct bio *bio)
+{
+	struct spy *spy = to_spy(store);
+	bool read = bio->op == BIO_READ;
+	struct flight *fl = calloc(1, sizeof(*fl));
+	bool held;
+
+	CHECK(fl, "no memory");
+	fl->bio = bio;
+	fl->end_io = bio->end_io;
+	bio->end_io = spy_end;
+	if (!read) {
+		fl->sum = memory_sum(bio);
+		check_size(spy, bio->pos + bio->len, "write");
+	}
+	count_bio(spy, bio);
+	pthread_mutex_lock(&spy->lock);
+	check_alone_locked(spy, bio->pos, bio->pos + bio->len, bio,
+			   read ? "a read" : "a write");
+	list_add_tail(&fl->link, &spy->flights);
+	held = fl->held = read ? spy->hold_reads : spy->hold_writes;
+	pthread_mutex_unlock(&spy->lock);
+	if (!held)
+		spy->inner->ops->submit(spy->inner, bio);
+}
+
+static int spy_flush(struct store *store, bool datasync)
+{
+	struct spy *spy = to_spy(store);
+
+	atomic_fetch_add(&spy->flushes, 1);
+	return spy->inner->ops->flush(spy->inner, datasync);
+}
+
+static int spy_write_tail(struct store *store, const void *buf, size_t len,
+			  uint64_t pos)
+{
+	struct spy *spy = to_spy(store);
+	uint64_t block = spy->store.min_folio_bytes;
+
+	atomic_fetch_add(&spy->tails, 1);
+	check_size(spy, pos + len, "tail");
+	CHECK(pos / block == (pos + len - 1) / block,
+	      "a tail of more than a block: %zu at %llu", len,
+	      (unsigned long long)pos);
+	pthread_mutex_lock(&spy->lock);
+	check_alone_locked(spy, ALIGN_DOWN(pos, block),
+			   ALIGN_UP(pos + len, block), NULL, "a tail");
+	pthread_mutex_unlock(&spy->lock);
+	return spy->inner->ops->write_tail(spy->inner, buf, len, pos);
+}
+
+static int spy_settle(struct store *store)
+{
+	struct spy *spy = to_spy(store);
+
+	atomic_fetch_add(&spy->settles, 1);
+	return spy->inner->ops->settle(spy->inner);
+}
+
+static int spy_truncate(struct store *store, uint64_t size)
+{
+	struct spy *spy = to_spy(store);
+	struct list_head *pos;
+
+	atomic_fetch_add(&spy->truncates, 1);
+	check_size(spy, size, "truncate");
+	pthread_mutex_lock(&spy->lock);
+	list_for_each(pos, &spy->flights) {
+		const struct bio *bio =
+			list_entry(pos, struct flight, link)->bio;
+
+		CHECK(bio->op == BIO_READ || bio->pos + bio->len <= size,
+		      "a truncate to %llu meets a write up to %llu",
+		      (unsigned long long)size,
+		      (unsigned long long)bio->pos + bio->len);
+	}
+	pthread_mutex_unlock(&spy->lock);
+	return spy->inner->ops->truncate(spy->inner, size);
+}
+
+static int spy_stat(struct store *store, struct stat *st)
+{
+	struct spy *spy = to_spy(store);
+
+	return spy->inner->ops->stat(spy->inner, st);
+}
+
+/* The last close: the content stays. */
+static void spy_closed(struct store *store)
+{
+	struct spy *spy = to_spy(store);
+
+	pthread_mutex_lock(&spy->lock);
+	CHECK(list_empty(&spy->flights), "destroyed with bios under way");
+	pthread_mutex_unlock(&spy->lock);
+	spy->mapping = NULL;
+}
+
+static const struct store_ops spy_ops = {
+	.name = "spy",
+	.submit = spy_submit,
+	.flush = spy_flush,
+	.write_tail = spy_write_tail,
+	.settle = spy_settle,
+	.truncate = spy_truncate,
+	.stat = spy_stat,
+	.destroy = spy_closed,
+};
+
+struct spy *spy_create(struct store *inner)
+{
+	struct spy *spy = calloc(1, sizeof(*spy));
+
+	CHECK(spy, "no memory");
+	spy->inner = inner;
+	spy->store.ops = &spy_ops;
+	spy->store.offset_align = inner->offset_align;
+	spy->store.mem_align = inner->mem_align;
+	spy->store.min_folio_bytes = inner->min_folio_bytes;
+	atomic_store(&spy->store.direct, atomic_load(&inner->direct));
+	spy->store.writable = inner->writable;
+	spy->store.dev = inner->dev;
+	spy->store.ino = inner->ino;
+	pthread_mutex_init(&spy->lock, NULL);
+	list_init(&spy->flights);
+	return spy;
+}
+
+struct spy *spy_create_mem(uint32_t min_folio_bytes, uint32_t align)
+{
+	struct store *inner;
+
+	CHECK_OK(store_mem_create(min_folio_bytes, align, &inner));
+	return spy_create(inner);
+}
+
+void spy_destroy(struct spy *spy)
+{
+	if (!spy)
+		return;
+	store_destroy(spy->inner);
+	pthread_mutex_destroy(&spy->lock);
+	free(spy);
+}
+
+/* ---- holding --------------------------------------------------------- */
+
+void spy_hold(struct spy *spy, bool writes, bool reads)
+{
+	pthread_mutex_lock(&spy->lock);
+	spy->hold_writes = writes;
+	spy->hold_reads = reads;
+	pthread_mutex_unlock(&spy->lock);
+}
+
+static struct bio *take_held(struct spy *spy)
+{
+	struct list_head *pos;
+	struct bio *bio = NULL;
+
+	pthread_mutex_lock(&spy->lock);
+	list_for_each(pos, &spy->flights) {
+		struct flight *fl = list_entry(pos, struct flight, link);
+
+		if (fl->held) {
+			fl->held = false;
+			bio = fl->bio;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&spy->lock);
+	return bio;
+}
+
+void spy_release(struct spy *spy)
+{
+	struct bio *bio;
+
+	spy_hold(spy, false, false);
+	while ((bio = take_held(spy)))
+		spy->inner->ops->submit(spy->inner, bio);
+}
+
+unsigned spy_held(struct spy *spy, enum bio_op op)
+{
+	struct list_head *pos;
+	unsigned nr = 0;
+
+	pthread_mutex_lock(&spy->lock);
+	list_for_each(pos, &spy->flights) {
+		struct flight *fl = list_entry(pos, struct flight, link);
+
+		nr += fl->held && fl->bio->op == op;
+	}
+	pthread_mutex_unlock(&spy->lock);
+	return nr;
+}
+
+void spy_wait_held(struct spy *spy, enum bio_op op, unsigned nr)
+{
+	while (spy_held(spy, op) < nr)
+		usleep(200);
+}
+
+void spy_put(struct spy *spy, const void *buf, size_t len, uint64_t pos)
+{
+	CHECK_OK(spy->inner->ops->write_tail(spy->inner, buf, len, pos));
+}
