@@ -139,8 +139,7 @@ static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 static void node_open_update(struct mapping *m, struct node *n)
 {
 	struct dbh_engine *e = m->engine;
-	uint64_t writable = node_writable(n);
-	bool open = n->edge || (writable && ~writable);
+	bool open = node_is_open(n);
 
 	if (open == n->open)
 		return;
@@ -166,10 +165,9 @@ static void tag_mod(uint64_t *tag, uint64_t mask, bool set)
 /* Put the node where the flusher will find what may be written of it. */
 static void node_wb_update(struct wb *wb, struct node *n)
 {
-	uint64_t writable = node_writable(n);
-	enum node_wb want = !writable ? NODE_IDLE :
-			    !~writable ? NODE_READY :
-					 NODE_PARTIAL;
+	enum node_wb want = !node_writable(n)  ? NODE_IDLE :
+			    node_is_ready(n) ? NODE_READY :
+					       NODE_PARTIAL;
 	enum node_wb have = atomic_load_explicit(&n->wb_state,
 						 memory_order_relaxed);
 	bool kick = false;

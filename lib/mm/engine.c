@@ -118,7 +118,8 @@ int engine_create(const struct engine_options *opts, struct dbh_engine **out)
 	err = pool_init(&e->pool, pages);
 	if (err)
 		goto out_free;
-	err = node_table_init(&e->nodes, (uint32_t)(pages / 2));
+	err = node_table_init(&e->nodes, (uint32_t)(pages / 2),
+			      (uint32_t)e->limit.open_nodes);
 	if (err)
 		goto out_pool;
 	err = bio_pool_init(e);

@@ -25,6 +25,8 @@
 #define OPEN_PATIENCE_MS 100u
 /* While somebody waits, look again after so long. */
 #define WAITERS_TICK_MS 5u
+/* So long may writers wait while the device is idle. */
+#define IDLE_NS (10 * NSEC_PER_MSEC)
 #define EXPIRE_TICK_MS 1000u
 /* Nodes taken off a list at a time. */
 #define TAKE_MAX 512u
@@ -41,6 +43,7 @@ struct key {
  * @open_wait_ms: since when writers have waited for neighbours, 0 if not
  * @expired_ms, @woken_ms: when it last looked for what is too old, and last
  *	woke all who wait
+ * @idle_ns: since when the device is idle and writers wait, 0 if not so
  * @patience_ms: halved when nobody came, doubled when somebody did
  */
 struct flusher {
@@ -53,6 +56,7 @@ struct flusher {
 	uint32_t patience_ms;
 	uint32_t expired_ms;
 	uint32_t woken_ms;
+	uint64_t idle_ns;
 };
 
 void wb_kick(struct wb *wb)
@@ -254,6 +258,22 @@ static void close_nodes(struct flusher *fl)
 	write_nodes(fl);
 }
 
+/* Writers wait, the device has nothing to do, and it is not just the moment
+ * until somebody gets a processor. */
+static bool idle_too_long(struct flusher *fl)
+{
+	struct dbh_engine *e = fl->e;
+
+	if (!waitq_active(&e->open_waitq) || atomic_load(&e->wb_in_flight) ||
+	    atomic_load(&fl->wb->nr_ready)) {
+		fl->idle_ns = 0;
+		return false;
+	}
+	if (!fl->idle_ns)
+		fl->idle_ns = clock_ns();
+	return clock_ns() - fl->idle_ns >= IDLE_NS;
+}
+
 /*
  * R5: the wait for those who are behind ends when nobody comes. Each time that
  * happens patience is halved; when there is none left, writers wait no more,
@@ -275,6 +295,13 @@ static void end_open_waits(struct flusher *fl)
 			atomic_store(&e->open_patient, true);
 		}
 		return;
+	}
+	if (idle_too_long(fl)) {
+		/* What may go in pieces goes: its others may have gone
+		 * before. */
+		take_nodes(fl, &fl->wb->partial,
+			   (unsigned)e->limit.open_nodes / 4 + 1, 0);
+		write_nodes(fl);
 	}
 	if (!waitq_active(&e->open_waitq) || progress || !fl->open_wait_ms) {
 		if (progress)
@@ -343,6 +370,8 @@ static uint64_t sleep_ns(struct flusher *fl)
 	struct wb *wb = fl->wb;
 	uint32_t ms = UINT32_MAX;
 
+	if (fl->idle_ns)
+		return IDLE_NS;
 	if (waitq_active(&e->mem_waitq) || waitq_active(&e->open_waitq))
 		return WAITERS_TICK_MS * NSEC_PER_MSEC;
 	mutex_lock(&wb->list_lock);

@@ -30,7 +30,8 @@ RB_GENERATE_INTERNAL(node_tree, node, tree, node_cmp,
 
 /* ---- the table ------------------------------------------------------- */
 
-int node_table_init(struct node_table *t, uint32_t nr_nodes)
+int node_table_init(struct node_table *t, uint32_t nr_nodes,
+		    uint32_t max_ghosts)
 {
 	uint32_t buckets = 64;
 
@@ -47,9 +48,13 @@ int node_table_init(struct node_table *t, uint32_t nr_nodes)
 	t->hash_mask = buckets - 1;
 	mutex_init(&t->hash_lock, RANK_HASH);
 	mutex_init(&t->free_lock, RANK_LEAF);
+	mutex_init(&t->ghost_lock, RANK_LEAF);
+	list_init(&t->ghosts);
+	t->max_ghosts = max_ghosts;
 	for (uint32_t i = nr_nodes; i-- > 0;) {
 		mutex_init(&t->nodes[i].lock, RANK_NODE);
 		list_init(&t->nodes[i].wb_link);
+		list_init(&t->nodes[i].ghost);
 		atomic_init(&t->nodes[i].hash_next, t->free);
 		t->free = i + 1;
 	}
@@ -271,11 +276,39 @@ out:
 	return n;
 }
 
-void node_put_empty(struct mapping *m, pgoff_t index)
+static void ghost_del(struct node_table *t, struct node *n)
+{
+	mutex_lock(&t->ghost_lock);
+	if (!list_empty(&n->ghost)) {
+		list_del(&n->ghost);
+		t->nr_ghosts--;
+	}
+	mutex_unlock(&t->ghost_lock);
+}
+
+/* Keep an empty node. Return: the oldest ghost, if there are too many. */
+static struct node *ghost_add(struct node_table *t, struct node *n)
+{
+	struct node *oldest = NULL;
+
+	mutex_lock(&t->ghost_lock);
+	if (list_empty(&n->ghost)) {
+		list_add_tail(&n->ghost, &t->ghosts);
+		t->nr_ghosts++;
+	}
+	if (t->nr_ghosts > t->max_ghosts)
+		oldest = list_first_entry(&t->ghosts, struct node, ghost);
+	mutex_unlock(&t->ghost_lock);
+	return oldest;
+}
+
+/* Free the node of @base if it is empty. Return: the node that is in excess
+ * because this one is kept, with its place in *@om and *@ob. */
+static bool node_put(struct mapping *m, pgoff_t base, bool keep,
+		     struct mapping **om, pgoff_t *ob)
 {
 	struct node_table *t = &m->engine->nodes;
-	pgoff_t base = index >> NODE_SHIFT;
-	struct node *n;
+	struct node *n, *oldest = NULL;
 
 	mutex_lock(&m->tree_lock);
 	n = tree_find_locked(m, base);
@@ -288,8 +321,16 @@ void node_put_empty(struct mapping *m, pgoff_t index)
 		goto out;
 	}
 	assert(!n->dirty && !n->writeback && !n->dropbehind && !n->edge);
+	if (keep && n->sent && ~n->sent) {
+		oldest = ghost_add(t, n);
+		mutex_unlock(&n->lock);
+		n = NULL;
+		goto out;
+	}
+	ghost_del(t, n);
 	RB_REMOVE(node_tree, &m->nodes, n);
 	hash_del(t, m, n, base);
+	n->sent = 0;
 	atomic_store_explicit(&n->mapping, NULL, memory_order_relaxed);
 	mutex_unlock(&n->lock);
 out:
@@ -297,6 +338,33 @@ out:
 	if (n) {
 		node_free(t, n);
 		mem_wake_some(m->engine);
+	}
+	if (oldest) {
+		*om = atomic_load(&oldest->mapping);
+		*ob = atomic_load(&oldest->base);
+	}
+	return oldest && *om;
+}
+
+void node_put_empty(struct mapping *m, pgoff_t index)
+{
+	struct mapping *om, *unused;
+	pgoff_t ob, ub;
+
+	if (node_put(m, index >> NODE_SHIFT, true, &om, &ob))
+		node_put(om, ob, false, &unused, &ub);
+}
+
+void mapping_free_ghosts(struct mapping *m)
+{
+	pgoff_t index = 0, ub;
+	struct mapping *unused;
+
+	while ((index = node_next(m, index)) != UINT64_MAX) {
+		node_put(m, index >> NODE_SHIFT, false, &unused, &ub);
+		index = ALIGN_DOWN(index, NODE_PAGES) + NODE_PAGES;
+		if (!index)
+			break;
 	}
 }
 
@@ -357,7 +425,10 @@ int mapping_insert(struct mapping *m, struct folio *f, pgoff_t index)
 	}
 	paranoid_enter();
 	f->mapping = m;
+	if (unlikely(!n->present))
+		ghost_del(&m->engine->nodes, n);
 	n->present |= folio_mask(f);
+	n->sent &= ~folio_mask(f);
 	set_slots(n, f, folio_id(f));
 	mutex_unlock(&n->lock);
 	paranoid_leave();

@@ -39,6 +39,10 @@ enum node_wb {
  * @tree: in mapping->nodes; under tree_lock. While free: on nodes.free.
  * @present, @dirty, @writeback, @dropbehind, @edge: tags, a bit a page; they
  *	say of each folio what its flags say
+ * @sent: pages that went to disk to be dropped, since the node was made, and did
+ *	not come back: nothing more is to come for them
+ * @ghost: in node_table.ghosts: no page is present, but some were sent and
+ *	others are still to come
  * @open: it has an incomplete edge, or may be written in part: there is more
  *	to come before it makes a good bio
  * @wb_state, @wb_link, @wb_since: see enum node_wb
@@ -51,7 +55,8 @@ struct node {
 	_Atomic(struct mapping *) mapping;
 	_Atomic pgoff_t base;
 	RB_ENTRY(node) tree;
-	uint64_t present, dirty, writeback, dropbehind, edge;
+	uint64_t present, dirty, writeback, dropbehind, edge, sent;
+	struct list_head ghost;
 	bool open;
 	struct list_head wb_link;
 	_Atomic uint32_t wb_state;
@@ -71,9 +76,13 @@ struct node_table {
 	struct mutex free_lock;
 	uint32_t free; /* id + 1, linked through hash_next */
 	uint32_t nr_free;
+	struct mutex ghost_lock; /* of what follows, and node->ghost */
+	struct list_head ghosts; /* oldest first */
+	uint32_t nr_ghosts, max_ghosts;
 };
 
-int node_table_init(struct node_table *t, uint32_t nr_nodes);
+int node_table_init(struct node_table *t, uint32_t nr_nodes,
+		    uint32_t max_ghosts);
 void node_table_fini(struct node_table *t);
 
 /**
@@ -225,8 +234,10 @@ pgoff_t node_next(struct mapping *m, pgoff_t index);
 pgoff_t mapping_first_open(struct mapping *m, pgoff_t none);
 /** A node at @base was opened. */
 void mapping_open_hint(struct mapping *m, pgoff_t base);
-/** Free the node of page @index if it has become empty. */
+/** The node of page @index has become empty: free it, or keep it as a ghost. */
 void node_put_empty(struct mapping *m, pgoff_t index);
+/** Free all empty nodes. */
+void mapping_free_ghosts(struct mapping *m);
 
 /** The bits of @f in a tag. */
 static inline uint64_t folio_mask(const struct folio *f)
@@ -239,6 +250,18 @@ static inline uint64_t folio_mask(const struct folio *f)
 static inline uint64_t node_writable(const struct node *n)
 {
 	return n->dirty & n->dropbehind;
+}
+
+/** Something may be written, and nothing more is to come before it is. */
+static inline bool node_is_ready(const struct node *n)
+{
+	return node_writable(n) && !n->edge && !~(node_writable(n) | n->sent);
+}
+
+/** See struct node. */
+static inline bool node_is_open(const struct node *n)
+{
+	return n->edge || (node_writable(n) && !node_is_ready(n));
 }
 
 #endif

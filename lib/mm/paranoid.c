@@ -112,7 +112,7 @@ static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
 			continue;
 		check_node(e, n, all, &dev, wb);
 		expect("an open node", n->open,
-		       n->edge || (node_writable(n) && ~node_writable(n)));
+		       node_is_open(n));
 		*open_nodes += n->open;
 	}
 	expect("DIRTY", wb_stat(wb, WB_DIRTY), dev.dirty);

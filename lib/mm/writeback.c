@@ -45,6 +45,7 @@ static bool folio_end_writeback(struct dbh_engine *e, struct node *n,
 				struct folio *f, int err)
 {
 	if (unlikely(err)) {
+		n->sent &= ~folio_mask(f);
 		folio_change(n, f, FOLIO_DIRTY, FOLIO_WRITEBACK);
 		f->flags |= FOLIO_FAILED;
 	} else if (f->flags & FOLIO_DROPBEHIND) {
@@ -162,14 +163,14 @@ static int disk_size_extend_locked(struct mapping *m, uint64_t end);
 /**
  * struct collect - a bio that is being made
  * @b: NULL, or got; empty while its bio.len is 0
- * @tail: the block that holds the end of the file is dirty
+ * @tail: where the block that holds the end starts, if it is dirty; NO_TAIL
  */
 struct collect {
 	struct mapping *m;
 	struct batch *batch;
 	struct wb_bio *b;
 	enum writeback_mode mode;
-	bool tail;
+	uint64_t tail;
 };
 
 static void wb_bio_submit(struct wb_bio *b)
@@ -311,7 +312,7 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 			folio_unlock(e, f);
 			return COLLECT_SPLIT;
 		}
-		c->tail = true;
+		c->tail = folio_pos(f);
 		folio_unlock(e, f);
 		return COLLECT_NEXT;
 	}
@@ -320,6 +321,8 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 		return COLLECT_FULL;
 	}
 	collect_add(c, f);
+	if (f->flags & FOLIO_DROPBEHIND)
+		n->sent |= folio_mask(f);
 	folio_change(n, f, FOLIO_WRITEBACK, FOLIO_DIRTY);
 	folio_unlock(e, f);
 	return COLLECT_NEXT;
@@ -411,11 +414,17 @@ static void collect_finish(struct collect *c)
 	}
 }
 
-bool writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
-		     enum writeback_mode mode, struct batch *batch)
+uint64_t writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
+			 enum writeback_mode mode, struct batch *batch)
 {
-	struct collect c = { .m = m, .batch = batch, .mode = mode };
+	struct collect c = {
+		.m = m,
+		.batch = batch,
+		.mode = mode,
+		.tail = NO_TAIL,
+	};
 	pgoff_t index = first;
+	uint64_t pos;
 
 	while (index <= last && (index = node_next(m, index)) <= last) {
 		pgoff_t stop = ALIGN_DOWN(index, NODE_PAGES) + NODE_PAGES;
@@ -435,8 +444,8 @@ bool writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 	}
 	collect_finish(&c);
 	/* A sync writes the tail when all else is done. */
-	if (c.tail && mode != WRITEBACK_ALL)
-		writeback_tail(m);
+	if (c.tail != NO_TAIL && mode != WRITEBACK_ALL)
+		writeback_tail(m, &pos);
 	return c.tail;
 }
 
@@ -634,16 +643,17 @@ static struct folio *tail_lock(struct mapping *m, uint64_t *size)
 	return NULL;
 }
 
-static int writeback_tail_locked(struct mapping *m)
+static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 {
 	struct dbh_engine *e = m->engine;
 	struct folio *f;
 	uint64_t size, pos;
 	int err;
 
+	*out = NO_TAIL;
 	f = tail_lock(m, &size);
 	if (!f)
-		return 1;
+		return 0;
 	pos = folio_pos(f);
 	if (atomic_load(&m->disk_size) < pos) {
 		/* size_lock comes before the folio: let go and look again. */
@@ -653,12 +663,13 @@ static int writeback_tail_locked(struct mapping *m)
 			return err;
 		f = tail_lock(m, &size);
 		if (!f)
-			return 1;
+			return 0;
 		if (folio_pos(f) != pos) {
 			folio_unlock(e, f);
-			return writeback_tail_locked(m);
+			return writeback_tail_locked(m, out);
 		}
 	}
+	*out = pos;
 	folio_change_flags(f, FOLIO_WRITEBACK, FOLIO_DIRTY);
 	folio_unlock(e, f);
 	stat_inc(e, write_bios);
@@ -682,12 +693,12 @@ static int writeback_tail_locked(struct mapping *m)
 	return err;
 }
 
-int writeback_tail(struct mapping *m)
+int writeback_tail(struct mapping *m, uint64_t *pos)
 {
 	int err;
 
 	mutex_lock(&m->size_lock);
-	err = writeback_tail_locked(m);
+	err = writeback_tail_locked(m, pos);
 	mutex_unlock(&m->size_lock);
 	return err;
 }

@@ -8,6 +8,8 @@
 #include "mm/bio_pool.h"
 #include "mm/engine.h"
 
+#define NO_TAIL UINT64_MAX
+
 /** What of a range is to be written. */
 enum writeback_mode {
 	WRITEBACK_DROPBEHIND, /* whole and completed uncached folios */
@@ -24,10 +26,11 @@ enum writeback_mode {
  * call.
  * Context: may sleep for requests, for the on-disk end, and in
  * WRITEBACK_ALL for folio locks.
- * Return: that block is dirty and was left.
+ * Return: where the block starts that was left, dirty, as that of the end; or
+ * NO_TAIL
  */
-bool writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
-		     enum writeback_mode mode, struct batch *batch);
+uint64_t writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
+			 enum writeback_mode mode, struct batch *batch);
 
 /** Sleep until no folio of [@first, @last] is under writeback. */
 void writeback_wait(struct mapping *m, pgoff_t first, pgoff_t last);
@@ -35,10 +38,10 @@ void writeback_wait(struct mapping *m, pgoff_t first, pgoff_t last);
 /**
  * writeback_tail - write the block that holds the end of the file, exactly
  *
- * Return: 0: written; 1: there is none that is dirty and known; -errno: it is
- * dirty again
+ * @pos: out: where the block written starts; NO_TAIL: none is dirty and known
+ * Return: 0, or -errno: it is dirty again
  */
-int writeback_tail(struct mapping *m);
+int writeback_tail(struct mapping *m, uint64_t *pos);
 
 /** Raise the on-disk end to at least @end, a multiple of the minimum folio and
  * not beyond the logical end (R16). Return: 0 or -errno. */

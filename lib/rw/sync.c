@@ -55,20 +55,18 @@ int file_check_error(struct dbh_file *file)
 static int write_known(struct mapping *m, pgoff_t first, pgoff_t last)
 {
 	struct batch batch;
-	int err, tail;
+	uint64_t left, wrote;
+	int err;
 
 	do {
-		bool left_tail;
-
 		batch_init(&batch);
-		left_tail = writeback_range(m, first, last, WRITEBACK_ALL,
-					    &batch);
+		left = writeback_range(m, first, last, WRITEBACK_ALL, &batch);
 		err = batch_wait(&batch);
 		writeback_wait(m, first, last);
-		tail = left_tail ? writeback_tail(m) : 0;
-		if (tail < 0)
-			err = err ? err : tail;
-	} while (tail > 0 && !err);
+		wrote = left;
+		if (left != NO_TAIL && !err)
+			err = writeback_tail(m, &wrote);
+	} while (wrote != left && !err);
 	return err;
 }
 

@@ -56,6 +56,7 @@ static void discard(struct folio *f, void *arg)
 void mapping_drop_all(struct mapping *m)
 {
 	for_each_folio(m, 0, discard, m->engine);
+	mapping_free_ghosts(m);
 }
 
 static void drop_once(struct folio *f, void *arg)
@@ -171,7 +172,9 @@ static int shrink(struct mapping *m, uint64_t old, uint64_t size)
 	mutex_unlock(&m->size_lock);
 	writeback_wait(m, size >> PAGE_SHIFT, UINT64_MAX >> PAGE_SHIFT);
 	mutex_lock(&m->size_lock);
-	if (atomic_load(&m->disk_size) > size) {
+	/* Not only down: where the new end lies in a hole that was never
+	 * written, nothing else would bring the file on disk to its size. */
+	if (atomic_load(&m->disk_size) != size) {
 		err = m->store->ops->truncate(m->store, size);
 		if (!err)
 			atomic_store(&m->disk_size, size);
