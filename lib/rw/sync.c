@@ -275,7 +275,11 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 
 	if (!m->store->writable)
 		return file_check_error(file);
-	err = sync_group(m, first_byte >> PAGE_SHIFT, last_byte >> PAGE_SHIFT,
+	/* Whole minimum folios: what is written is never less. */
+	err = sync_group(m,
+			 ALIGN_DOWN(first_byte, min_folio_bytes(m)) >>
+				 PAGE_SHIFT,
+			 (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT,
 			 datasync);
 	news = file_check_error(file);
 	paranoid_recount(m->engine);
