@@ -60,7 +60,7 @@ void edge_fill(struct fill *fill, struct folio *f,
 	fill->done = done;
 	fill->arg = arg;
 	fill->bio.status = 0;
-	if (folio_pos(f) + gap >= atomic_load(&m->disk_size)) {
+	if (folio_pos(f) + gap >= atomic_load(&m->disk_bound)) {
 		merge_gaps(f, NULL);
 		stat_inc(e, edges_filled_zero);
 		done(fill);

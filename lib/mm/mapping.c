@@ -523,6 +523,13 @@ void i_size_grow(struct mapping *m, uint64_t end)
 		;
 }
 
+void disk_bound_raise(struct mapping *m, uint64_t end)
+{
+	assert_held(&m->size_lock);
+	if (atomic_load(&m->disk_bound) < end)
+		atomic_store(&m->disk_bound, end);
+}
+
 static struct mapping *mapping_new(struct dbh_engine *e)
 {
 	struct mapping *m = aligned_alloc(CACHELINE, sizeof(*m));
@@ -570,6 +577,7 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	m->closing = false;
 	atomic_store(&m->i_size, 0);
 	atomic_store(&m->disk_size, 0);
+	atomic_store(&m->disk_bound, 0);
 	atomic_store(&m->wb_err, 0);
 	atomic_store(&m->flush_failed, false);
 	atomic_store(&m->failing, false);

@@ -116,6 +116,9 @@ struct sync_group {
  * @i_size: the logical size. Grows by i_size_grow() under a folio lock;
  *	shrinks under the exclusive io_lock.
  * @disk_size: the on-disk end. Changed under @size_lock; read without.
+ * @disk_bound: the on-disk end is not beyond this: raised before anything starts
+ *	that may move it, so that who finds missing bytes behind this knows
+ *	that they are zero
  * @size_lock: held across what moves the on-disk end; sleeps
  * @tree_lock: of @nodes
  * @nr_dirty: pages DIRTY or WRITEBACK; atomic
@@ -144,6 +147,7 @@ struct mapping {
 	struct iolock io_lock;
 	_Atomic uint64_t i_size cacheline_aligned;
 	_Atomic uint64_t disk_size;
+	_Atomic uint64_t disk_bound;
 	struct mutex size_lock;
 	struct mutex tree_lock;
 	struct node_tree nodes;
@@ -185,6 +189,9 @@ static inline uint64_t i_size_read(struct mapping *m)
 /** Raise i_size to @end. Called before the folio that holds the data is
  * unlocked, so that no reader finds data past the end. */
 void i_size_grow(struct mapping *m, uint64_t end);
+
+/** Whatever starts now may move the on-disk end to @end; under size_lock. */
+void disk_bound_raise(struct mapping *m, uint64_t end);
 
 /* ---- look-up --------------------------------------------------------- */
 

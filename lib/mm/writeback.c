@@ -210,6 +210,7 @@ static void collect_submit_beyond(struct collect *c, struct wb_bio *b)
 	mutex_lock(&m->size_lock);
 	size = atomic_load(&m->disk_size);
 	if (size > pos && size < end) {
+		disk_bound_raise(m, end);
 		/* It rewrites the block that holds the on-disk end, and goes
 		 * on from there: nothing else may be beyond before. */
 		err = wb_bio_submit_wait(b);
@@ -590,6 +591,7 @@ static int disk_size_extend_locked(struct mapping *m, uint64_t end)
 	if (size >= end)
 		return 0;
 	if (size > pos) {
+		disk_bound_raise(m, pos + min);
 		err = end_block_rewrite(m, pos);
 		if (err)
 			return err;
@@ -599,6 +601,7 @@ static int disk_size_extend_locked(struct mapping *m, uint64_t end)
 	end = MAX(end, ALIGN_DOWN(i_size_read(m), min));
 	if (size >= end)
 		return 0;
+	disk_bound_raise(m, end);
 	err = m->store->ops->truncate(m->store, end);
 	if (!err)
 		atomic_store(&m->disk_size, end);
@@ -670,6 +673,7 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 		}
 	}
 	*out = pos;
+	disk_bound_raise(m, size);
 	folio_change_flags(f, FOLIO_WRITEBACK, FOLIO_DIRTY);
 	folio_unlock(e, f);
 	stat_inc(e, write_bios);

@@ -102,6 +102,7 @@ static int new_mapping_locked(struct dbh_engine *e, struct store *store,
 	m->wb = wb;
 	atomic_store(&m->i_size, (uint64_t)st.st_size);
 	atomic_store(&m->disk_size, (uint64_t)st.st_size);
+	atomic_store(&m->disk_bound, (uint64_t)st.st_size);
 	list_add(&m->link, bucket(e, store->dev, store->ino));
 	*out = m;
 	return 0;

@@ -175,10 +175,13 @@ static int shrink(struct mapping *m, uint64_t old, uint64_t size)
 	/* Not only down: where the new end lies in a hole that was never
 	 * written, nothing else would bring the file on disk to its size. */
 	if (atomic_load(&m->disk_size) != size) {
+		disk_bound_raise(m, size);
 		err = m->store->ops->truncate(m->store, size);
 		if (!err)
 			atomic_store(&m->disk_size, size);
 	}
+	if (!err)
+		atomic_store(&m->disk_bound, size);
 	if (err)
 		atomic_store(&m->i_size, old);
 	mutex_unlock(&m->size_lock);
@@ -197,6 +200,7 @@ static int extend(struct mapping *m, uint64_t size)
 	/* At once, since only the store knows whether it may. The size first:
 	 * the file on disk never ends beyond it (R16). */
 	mutex_lock(&m->size_lock);
+	disk_bound_raise(m, size);
 	err = m->store->ops->truncate(m->store, size);
 	if (!err) {
 		atomic_store(&m->disk_size, size);
