@@ -206,20 +206,16 @@ static bool flush_dirty(struct flusher *fl, bool pressure)
 {
 	struct dbh_engine *e = fl->e;
 	uint32_t age = fl->e->limit.expire_ms;
+	uint64_t bios = atomic_load(&e->stats.write_bios);
 	struct mapping *m;
-	bool wrote = false;
 
 	if (pressure || cached_dirty(fl->wb) > e->limit.background_pages)
 		age = 0;
 	/* One at a time: the next round sees whether more is needed. */
 	m = oldest_dirty(fl->wb, age);
-	if (m) {
-		long before = atomic_load(&m->nr_dirty);
-
+	if (m)
 		writeback_range(m, 0, UINT64_MAX, WRITEBACK_KNOWN, NULL);
-		wrote = before > 0;
-	}
-	return wrote;
+	return atomic_load(&e->stats.write_bios) != bios;
 }
 
 /* A mapping whose writes failed is tried again, whatever its data's kind. */
