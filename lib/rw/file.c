@@ -321,14 +321,15 @@ int file_open_store(struct dbh_engine *e, struct store *store, int flags,
 
 /* ---- closing --------------------------------------------------------- */
 
-/* Nobody has it open: everything to the store, nothing kept. */
+/* Nobody has it open: everything to the store, nothing kept. Meanwhile it may be
+ * opened again, and written to: what is dirty then stays. */
 static int write_out(struct mapping *m)
 {
 	int err = mapping_write_all(m), res;
 
-	if (atomic_load(&m->nr_dirty))
-		return err ? err : -EIO;
-	mapping_drop_all(m);
+	if (err && atomic_load(&m->nr_dirty))
+		return err;
+	mapping_drop_clean(m);
 	res = m->store->ops->settle(m->store);
 	return err ? err : res;
 }

@@ -119,8 +119,8 @@ int file_check_error(struct dbh_file *file);
 int file_truncate(struct dbh_file *file, uint64_t size);
 /** See dbh_discard(). */
 void mapping_discard_failed(struct mapping *m);
-/** Drop all folios; nothing is dirty. */
-void mapping_drop_all(struct mapping *m);
+/** Drop all folios that are not dirty. */
+void mapping_drop_clean(struct mapping *m);
 /** Drop what uncached reads have left (R17). */
 void mapping_drop_once(struct mapping *m);
 

@@ -48,14 +48,17 @@ static void for_each_folio(struct mapping *m, pgoff_t first,
 	}
 }
 
-static void discard(struct folio *f, void *arg)
+static void drop_clean(struct folio *f, void *arg)
 {
-	folio_discard(arg, f);
+	if (f->flags & FOLIO_DIRTY)
+		folio_unlock(arg, f);
+	else
+		folio_drop(arg, f);
 }
 
-void mapping_drop_all(struct mapping *m)
+void mapping_drop_clean(struct mapping *m)
 {
-	for_each_folio(m, 0, discard, m->engine);
+	for_each_folio(m, 0, drop_clean, m->engine);
 	mapping_free_ghosts(m);
 }
 
