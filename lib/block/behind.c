@@ -24,6 +24,8 @@ struct behind {
 bool behind_write_out(const struct kcache *kc, struct bio *bio)
 {
 	bio->status = kcache_write_out(kc, bio->pos, bio->len);
+	if (bio->flags & BIO_F_KEEP)
+		return false;
 	kcache_drop(kc, bio->pos, bio->len);
 	return kcache_resident(kc, bio->pos, bio->len) != 0;
 }

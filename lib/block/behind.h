@@ -4,6 +4,8 @@
  * because direct I/O was refused or is a pretence. A thread writes each one
  * out, waits, drops its pages and only then ends the bio: whoever waits for
  * bios waits for the disk, and the cache holds no more than what is in flight.
+ * Likewise where a write went into pages that others had cached (shared.h);
+ * those stay (BIO_F_KEEP).
  */
 #ifndef DBH_BLOCK_BEHIND_H
 #define DBH_BLOCK_BEHIND_H

@@ -25,6 +25,11 @@ enum bio_flags {
 	 * it proves nothing.
 	 */
 	BIO_F_DROP = 1u << 2,
+	/* Written through the kernel's cache into pages of others: they are
+	 * written out and stay. */
+	BIO_F_KEEP = 1u << 3,
+	/* Known to meet no pages of others, or to go direct all the same. */
+	BIO_F_ASKED = 1u << 4,
 };
 
 /**

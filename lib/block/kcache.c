@@ -42,43 +42,104 @@ struct cachestat_abi {
 
 /* ---- residency ------------------------------------------------------- */
 
-/* Slower; before 6.5 the only way. Tells only who may write the file; others are told "all". */
-static int64_t resident_by_mincore(int fd, uint64_t pos, uint64_t len)
+/* Where kcache_tells() looks: beyond what a last large folio may hold. */
+#define FAR_BEYOND (16u << 20)
+
+static uint64_t page_start(uint64_t pos)
+{
+	return pos / KCACHE_PAGE * KCACHE_PAGE;
+}
+
+static uint64_t page_end(uint64_t end)
+{
+	return page_start(end + KCACHE_PAGE - 1);
+}
+
+/* Slower; before 6.5 the only way. Tells only who may write the file; others
+ * are told "all". @map: room for a byte per page, or NULL. */
+static int64_t resident_by_mincore(int fd, uint64_t start, uint64_t len,
+				   unsigned char *map)
 {
 	size_t nr = (size_t)(len / KCACHE_PAGE);
-	unsigned char *vec;
+	unsigned char *vec = map ? map : malloc(nr);
 	int64_t n = 0;
-	void *map;
+	void *at;
 
-	map = mmap(NULL, (size_t)len, PROT_NONE, MAP_SHARED, fd, (off_t)pos);
-	if (map == MAP_FAILED)
-		return -errno;
-	vec = malloc(nr);
-	if (!vec || mincore(map, (size_t)len, vec))
+	at = mmap(NULL, (size_t)len, PROT_NONE, MAP_SHARED, fd, (off_t)start);
+	if (at == MAP_FAILED)
+		n = -errno;
+	else if (!vec || mincore(at, (size_t)len, vec))
 		n = -ENOMEM;
 	for (size_t i = 0; n >= 0 && i < nr; i++)
-		n += vec[i] & 1;
-	free(vec);
-	munmap(map, (size_t)len);
+		n += vec[i] &= 1;
+	if (!map)
+		free(vec);
+	if (at != MAP_FAILED)
+		munmap(at, (size_t)len);
 	return n;
+}
+
+static int64_t resident_by_cachestat(const struct kcache *kc, uint64_t start,
+				     uint64_t len)
+{
+	struct cachestat_range_abi range = { start, len };
+	struct cachestat_abi cs;
+
+	if (kc->stacked)
+		return -ENOSYS;
+	if (syscall(SYS_cachestat, kc->fd, &range, &cs, 0))
+		return -errno;
+	return (int64_t)cs.cache;
 }
 
 int64_t kcache_resident(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
-	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end =
-		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
-	struct cachestat_range_abi range = { start, end - start };
-	struct cachestat_abi cs;
+	uint64_t start = page_start(pos), end = page_end(pos + len);
+	int64_t n = resident_by_cachestat(kc, start, end - start);
 
-	if (!kc->stacked) {
-		if (!syscall(SYS_cachestat, kc->fd, &range, &cs, 0))
-			return (int64_t)cs.cache;
-		if (errno != ENOSYS)
-			return -errno;
-	}
+	if (n != -ENOSYS)
+		return n;
 	/* A mapping is always of the file that caches. */
-	return resident_by_mincore(kc->fd, start, end - start);
+	return resident_by_mincore(kc->fd, start, end - start, NULL);
+}
+
+/* cachestat only counts: halves, until they hold all or nothing. */
+static int64_t map_by_halves(const struct kcache *kc, uint64_t start,
+			     uint64_t nr, unsigned char *map)
+{
+	uint64_t half = nr / 2;
+	int64_t n, left, right;
+
+	n = resident_by_cachestat(kc, start, nr * KCACHE_PAGE);
+	if (n < 0)
+		return n;
+	if (n == 0 || (uint64_t)n >= nr) {
+		memset(map, n > 0, nr);
+		return n ? (int64_t)nr : 0;
+	}
+	left = map_by_halves(kc, start, half, map);
+	if (left < 0)
+		return left;
+	right = map_by_halves(kc, start + half * KCACHE_PAGE, nr - half,
+			      map + half);
+	return right < 0 ? right : left + right;
+}
+
+int64_t kcache_map(const struct kcache *kc, uint64_t pos, uint64_t len,
+		   unsigned char *map)
+{
+	uint64_t start = page_start(pos), end = page_end(pos + len);
+	int64_t n = map_by_halves(kc, start, (end - start) / KCACHE_PAGE, map);
+
+	if (n != -ENOSYS)
+		return n;
+	return resident_by_mincore(kc->fd, start, end - start, map);
+}
+
+bool kcache_tells(const struct kcache *kc, uint64_t size)
+{
+	/* No page of the file: who sees one is told "all". */
+	return kcache_resident(kc, page_end(size) + FAR_BEYOND, 1) == 0;
 }
 
 void kcache_write_out_start(const struct kcache *kc, uint64_t pos, uint64_t len)
@@ -113,9 +174,7 @@ int kcache_write_out(const struct kcache *kc, uint64_t pos, uint64_t len)
 
 void kcache_drop(const struct kcache *kc, uint64_t pos, uint64_t len)
 {
-	uint64_t start = pos / KCACHE_PAGE * KCACHE_PAGE;
-	uint64_t end =
-		(pos + len + KCACHE_PAGE - 1) / KCACHE_PAGE * KCACHE_PAGE;
+	uint64_t start = page_start(pos), end = page_end(pos + len);
 
 	posix_fadvise(kc->fd, (off_t)start, (off_t)(end - start),
 		      POSIX_FADV_DONTNEED);

@@ -24,6 +24,16 @@ struct kcache {
 /** Pages of [@pos, @pos + @len) in the kernel's cache, or -errno if the kernel
  * does not tell. */
 int64_t kcache_resident(const struct kcache *kc, uint64_t pos, uint64_t len);
+/**
+ * kcache_map - which pages of [@pos, @pos + @len) are in the kernel's cache
+ * @map: out: 0 or 1 for each page that the range touches
+ * Return: how many are, or -errno if the kernel does not tell
+ */
+int64_t kcache_map(const struct kcache *kc, uint64_t pos, uint64_t len,
+		   unsigned char *map);
+/** Does the kernel tell us which pages it holds? It does not tell all who may
+ * write through a descriptor. @size: of the file. */
+bool kcache_tells(const struct kcache *kc, uint64_t size);
 /** Starts writing out; may wait for a crowded device, not for the data. */
 void kcache_write_out_start(const struct kcache *kc, uint64_t pos,
 			    uint64_t len);

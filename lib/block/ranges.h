@@ -8,6 +8,7 @@
 #ifndef DBH_BLOCK_RANGES_H
 #define DBH_BLOCK_RANGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -57,6 +58,45 @@ static inline void ranges_add(struct ranges *set, uint64_t start, uint64_t end)
 	set->r[i] = (struct range){ start, end };
 	if (++set->nr > RANGES_MAX)
 		ranges_join_nearest(set);
+}
+
+/*
+ * Takes [@start, @end) out, except where that would make one range two and
+ * there is no room for it.
+ */
+static inline void ranges_remove(struct ranges *set, uint64_t start,
+				 uint64_t end)
+{
+	unsigned i = 0;
+
+	while (i < set->nr) {
+		struct range *r = &set->r[i];
+		struct range after = { end, r->end };
+
+		if (start >= end || r->end <= start || r->start >= end) {
+			i++;
+		} else if (r->start >= start && r->end <= end) {
+			ranges_remove_at(set, i);
+		} else if (r->start >= start) {
+			r->start = end;
+		} else if (r->end <= end) {
+			r->end = start;
+		} else if (set->nr < RANGES_MAX) {
+			r->end = start;
+			ranges_add(set, after.start, after.end);
+		} else {
+			return;
+		}
+	}
+}
+
+static inline bool ranges_meet(const struct ranges *set, uint64_t start,
+			       uint64_t end)
+{
+	for (unsigned i = 0; i < set->nr; i++)
+		if (set->r[i].start < end && set->r[i].end > start)
+			return true;
+	return false;
 }
 
 static inline void ranges_add_all(struct ranges *set, const struct ranges *from)

@@ -8,10 +8,13 @@
  * The gate: write_tail() must have O_DIRECT off for one write, and the flag is
  * the open file's: requests in flight would see it change. So the gate closes,
  * bios that come are kept in a list, and once none is in flight the flag may
- * change. Submitting never waits for the gate.
+ * change. Submitting never waits for the gate. The same for bios that meet
+ * pages of others (shared.h), by batches.
  *
- * Locks: tail_lock (long) orders those who close the gate; lock (short) is
- * taken under it. Under lock only fcntl(F_SETFL) and a first hint enter the
+ * Who closes the gate draws a number: that is a lock (long) in the order of
+ * arrival, so neither end blocks nor batches keep the other out; and between
+ * two of them the bios that waited are started, and drained again. The one
+ * mutex is short: under it only fcntl(F_SETFL) and a first hint enter the
  * kernel, and neither waits.
  */
 #include <assert.h>
@@ -24,6 +27,7 @@
 #include "ioq.h"
 #include "kcache.h"
 #include "ranges.h"
+#include "shared.h"
 
 /* Writes of which none could prove anything, before we stop asking. */
 #define PROBES_MAX 64u
@@ -35,10 +39,15 @@ struct store_file {
 	struct kcache kc; /* set before publish: the same descriptor */
 	bool in_memory; /* set before publish: nothing to write out or drop */
 	bool mixes; /* set before publish: see struct kcache_fs */
-
-	pthread_mutex_t tail_lock; /* long */
+	/*
+	 * The kernel tells which pages it holds. Set before publish, and with
+	 * the descriptor, before store.writable.
+	 */
+	_Atomic bool tells;
 
 	pthread_mutex_t lock; /* short; guards what follows */
+	pthread_cond_t turn; /* turn_now has changed */
+	unsigned turn_next, turn_now; /* numbers of who closes the gate */
 	pthread_cond_t idle; /* in_flight is 0, gate closed */
 	unsigned in_flight; /* bios with the ioq, repeats included */
 	bool gate_closed;
@@ -48,7 +57,10 @@ struct store_file {
 	unsigned nr_probes;
 	struct ranges ours; /* pages in the kernel's cache made by us */
 	struct ranges unproven; /* written while UNPROVEN: ours if PRETENCE */
+	struct ranges kept; /* end blocks written into pages of others */
+	int lost_err; /* of a write-out that may have been another's; flush's */
 	struct behind *behind; /* created at first need */
+	struct shared *shared; /* the same */
 };
 
 static struct store_file *to_file(struct store *store)
@@ -98,6 +110,64 @@ static void ours_add_pages_locked(struct store_file *f, uint64_t pos,
 
 	if (!f->in_memory)
 		ranges_add(&f->ours, start, end);
+}
+
+/* What is cached in the range of @bio from here on is not our doing. */
+static void ours_remove_pages_locked(struct store_file *f,
+				     const struct bio *bio)
+{
+	uint64_t unit = f->store.min_folio_bytes;
+
+	ranges_remove(&f->ours, (bio->pos + unit - 1) / unit * unit,
+		      (bio->pos + bio->len) / unit * unit);
+}
+
+/* ---- pages of others ------------------------------------------------- */
+
+/* Ours while we do not know better: what the first writes left, if they did. */
+static bool may_be_ours(struct store_file *f, uint64_t pos, uint64_t len)
+{
+	bool ours;
+
+	pthread_mutex_lock(&f->lock);
+	ours = ranges_meet(&f->ours, pos, pos + len) ||
+	       ranges_meet(&f->unproven, pos, pos + len);
+	pthread_mutex_unlock(&f->lock);
+	return ours;
+}
+
+/* @map: for each page that @bio touches: cached, and not by us. Return: how
+ * many are. */
+static unsigned map_others(struct store_file *f, const struct bio *bio,
+			   unsigned char *map)
+{
+	uint64_t at = bio->pos / KCACHE_PAGE * KCACHE_PAGE;
+	int64_t n = kcache_map(&f->kc, bio->pos, bio->len, map);
+	unsigned others = 0;
+
+	if (n <= 0)
+		return 0;
+	for (unsigned i = 0; at < bio->pos + bio->len; i++) {
+		if (map[i] && may_be_ours(f, at, KCACHE_PAGE))
+			map[i] = 0;
+		others += map[i];
+		at += KCACHE_PAGE;
+	}
+	return others;
+}
+
+/* Would @bio, written directly, throw away pages that others have cached? */
+static bool meets_others(struct store_file *f, const struct bio *bio)
+{
+	unsigned char map[BIO_MAX_PAGES];
+	unsigned state = direct_state(f);
+
+	if (bio->op != BIO_WRITE || (bio->flags & BIO_F_ASKED) ||
+	    (state != STORE_UNPROVEN && state != STORE_PROVEN) ||
+	    !atomic_load_explicit(&f->tells, memory_order_relaxed) ||
+	    kcache_resident(&f->kc, bio->pos, bio->len) <= 0)
+		return false;
+	return !may_be_ours(f, bio->pos, bio->len) || map_others(f, bio, map);
 }
 
 /* ---- proof of direct I/O --------------------------------------------- */
@@ -171,12 +241,16 @@ static void behind_finish(struct bio *bio, bool left)
 {
 	struct store_file *f = to_file(bio->store);
 
-	if (left) {
-		/* settle() drops a folio that spans two bios. */
-		pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->lock);
+	/* settle() drops a folio that spans two bios. */
+	if (left)
 		ours_add_pages_locked(f, bio->pos, bio->len);
-		pthread_mutex_unlock(&f->lock);
-	}
+	else if (!bio->status && !(bio->flags & BIO_F_KEEP))
+		ours_remove_pages_locked(f, bio);
+	/* The kernel tells each error once, and does not say of which page. */
+	if (bio->status && !f->lost_err && (f->ours.nr || f->kept.nr))
+		f->lost_err = bio->status;
+	pthread_mutex_unlock(&f->lock);
 	bio_end(bio);
 }
 
@@ -192,9 +266,25 @@ static struct behind *get_behind(struct store_file *f)
 	return b;
 }
 
-static void bio_leaves(struct store_file *f)
+/* Written out, and dropped unless it is to be kept, before it ends. */
+static void end_behind(struct store_file *f, struct bio *bio)
+{
+	struct behind *behind = get_behind(f);
+
+	if (behind)
+		behind_add(behind, bio);
+	else
+		behind_finish(bio, behind_write_out(&f->kc, bio));
+}
+
+/* @bio: not in flight any more; NULL if it may have left pages. */
+static void bio_leaves(struct store_file *f, const struct bio *bio)
 {
 	pthread_mutex_lock(&f->lock);
+	/* A direct write takes the pages of its range with it, ours too. */
+	if (bio && bio->op == BIO_WRITE && (bio->flags & BIO_F_DIRECT) &&
+	    !bio->status)
+		ours_remove_pages_locked(f, bio);
 	if (!--f->in_flight && f->gate_closed)
 		pthread_cond_signal(&f->idle);
 	pthread_mutex_unlock(&f->lock);
@@ -204,7 +294,6 @@ static void bio_leaves(struct store_file *f)
 static void file_bio_ended(struct bio *bio)
 {
 	struct store_file *f = to_file(bio->store);
-	struct behind *behind;
 
 	if (is_refusal(bio)) {
 		refuse_direct(f);
@@ -219,16 +308,12 @@ static void file_bio_ended(struct bio *bio)
 		 kcache_resident(&f->kc, bio->pos, bio->len))
 		kcache_drop(&f->kc, bio->pos, bio->len);
 	if (!leaves_pages(f, bio)) {
-		bio_leaves(f);
+		bio_leaves(f, bio);
 		bio_end(bio);
 		return;
 	}
-	behind = get_behind(f);
-	bio_leaves(f);
-	if (behind)
-		behind_add(behind, bio);
-	else
-		behind_finish(bio, behind_write_out(&f->kc, bio));
+	bio_leaves(f, NULL);
+	end_behind(f, bio);
 }
 
 /* Counted as in flight; the caller issues it after releasing the lock. */
@@ -263,13 +348,20 @@ static void issue(struct store_file *f, struct bio *bio)
 	ioq_submit(f->ioq, bio);
 }
 
-static void file_submit(struct store *store, struct bio *bio)
+static struct shared *get_shared(struct store_file *f);
+
+static void admit(struct store_file *f, struct bio *bio)
 {
-	struct store_file *f = to_file(store);
 	bool wait;
 
-	bio->fd = f->fd;
-	bio->ended = file_bio_ended;
+	if (meets_others(f, bio)) {
+		struct shared *shared = get_shared(f);
+
+		if (shared) {
+			shared_add(shared, bio);
+			return;
+		}
+	}
 	pthread_mutex_lock(&f->lock);
 	wait = f->gate_closed;
 	if (wait)
@@ -281,11 +373,25 @@ static void file_submit(struct store *store, struct bio *bio)
 		issue(f, bio);
 }
 
-/* ---- the end block --------------------------------------------------- */
+static void file_submit(struct store *store, struct bio *bio)
+{
+	struct store_file *f = to_file(store);
+
+	bio->fd = f->fd;
+	bio->ended = file_bio_ended;
+	admit(f, bio);
+}
+
+/* ---- the gate -------------------------------------------------------- */
 
 static void close_gate(struct store_file *f)
 {
+	unsigned turn;
+
 	pthread_mutex_lock(&f->lock);
+	turn = f->turn_next++;
+	while (f->turn_now != turn)
+		pthread_cond_wait(&f->turn, &f->lock);
 	f->gate_closed = true;
 	while (f->in_flight)
 		pthread_cond_wait(&f->idle, &f->lock);
@@ -300,14 +406,126 @@ static void open_gate(struct store_file *f)
 	pthread_mutex_lock(&f->lock);
 	f->gate_closed = false;
 	list_splice_tail(&f->waiting, &go);
-	list_for_each(node, &go)
-		start_locked(f, list_entry(node, struct bio, list));
 	pthread_mutex_unlock(&f->lock);
+	/* Still our turn: nobody closes it before these have started. */
 	list_for_each_safe(node, next, &go) {
 		list_del(node);
-		issue(f, list_entry(node, struct bio, list));
+		admit(f, list_entry(node, struct bio, list));
+	}
+	pthread_mutex_lock(&f->lock);
+	f->turn_now++;
+	pthread_cond_broadcast(&f->turn);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/*
+ * For a transfer through the kernel's cache. Between close_gate() and
+ * open_gate(): nothing is in flight and nothing starts, so direct_on does not
+ * change.
+ */
+static int flag_off(struct store_file *f)
+{
+	return f->direct_on ? set_flag_direct(f->fd, false) : 0;
+}
+
+static void flag_on(struct store_file *f)
+{
+	/* UNTESTED: it was on before. Buffered works, anyway. */
+	if (f->direct_on && set_flag_direct(f->fd, true))
+		set_refused(f);
+}
+
+/* ---- beside pages of others ------------------------------------------ */
+
+/*
+ * Which way @bio goes, by what is cached now: whole or in parts to the lists
+ * of what is written through the cache and what is written directly.
+ */
+static void plan(struct store_file *f, struct bio *bio,
+		 struct list_head *cached, struct list_head *direct)
+{
+	unsigned char map[BIO_MAX_PAGES];
+	uint64_t first = bio->pos / KCACHE_PAGE;
+	uint64_t end = (bio->pos + bio->len + KCACHE_PAGE - 1) / KCACHE_PAGE;
+	unsigned others = map_others(f, bio, map);
+
+	if (!others) {
+		list_add_tail(&bio->list, direct);
+	} else if (others == end - first) {
+		bio->flags |= BIO_F_KEEP;
+		list_add_tail(&bio->list, cached);
+	} else if (bio_split(bio, map, cached, direct)) {
+		/*
+		 * UNTESTED: no memory, or memory aligned more than the file.
+		 * Dropped behind, since part of its pages is new.
+		 */
+		list_add_tail(&bio->list, cached);
 	}
 }
+
+static struct bio *pop_bio(struct list_head *list)
+{
+	struct bio *bio = list_first_entry(list, struct bio, list);
+
+	list_del(&bio->list);
+	return bio;
+}
+
+static void write_cached(struct store_file *f, struct list_head *bios)
+{
+	close_gate(f);
+	/* UNTESTED: if it stays on they go direct; nothing else is lost. */
+	flag_off(f);
+	while (!list_empty(bios)) {
+		struct bio *bio = pop_bio(bios);
+
+		bio_transfer_blocking(bio);
+		if (bio->status)
+			bio_end(bio);
+		else
+			end_behind(f, bio);
+	}
+	flag_on(f);
+	open_gate(f);
+}
+
+/* In the thread of shared.c. */
+static void write_shared(void *arg, struct list_head *bios)
+{
+	struct store_file *f = arg;
+	struct list_head cached, direct;
+	struct list_head *node, *next;
+
+	list_init(&cached);
+	list_init(&direct);
+	while (!list_empty(bios))
+		plan(f, pop_bio(bios), &cached, &direct);
+	/* First: past an end of the file that lies in a cached page a direct
+	 * write would read that block. */
+	if (!list_empty(&cached))
+		write_cached(f, &cached);
+	list_for_each_safe(node, next, &direct) {
+		struct bio *bio = list_entry(node, struct bio, list);
+
+		list_del(node);
+		bio->flags |= BIO_F_ASKED;
+		admit(f, bio);
+	}
+}
+
+static struct shared *get_shared(struct store_file *f)
+{
+	struct shared *s;
+
+	pthread_mutex_lock(&f->lock);
+	if (!f->shared && shared_create(write_shared, f, &f->shared))
+		f->shared = NULL;
+	s = f->shared;
+	pthread_mutex_unlock(&f->lock);
+	return s;
+}
+
+/* ---- the end block --------------------------------------------------- */
 
 static int pwrite_all(int fd, const char *buf, size_t len, uint64_t pos)
 {
@@ -333,25 +551,22 @@ static int pwrite_all(int fd, const char *buf, size_t len, uint64_t pos)
 	return 0;
 }
 
-/* Nothing is in flight and nothing starts. */
-static int write_buffered(struct store_file *f, const void *buf, size_t len,
-			  uint64_t pos)
+/* Its pages are ours, unless they were there before and were not. */
+static void note_tail(struct store_file *f, uint64_t pos, uint64_t len)
 {
-	int err, err_on;
+	uint64_t unit = f->store.min_folio_bytes;
+	uint64_t start = pos / unit * unit;
+	uint64_t end = (pos + len + unit - 1) / unit * unit;
+	bool others = atomic_load_explicit(&f->tells, memory_order_relaxed) &&
+		      kcache_resident(&f->kc, pos, len) > 0 &&
+		      !may_be_ours(f, start, end - start);
 
-	/* Not direct_on alone: it must not change between off and on. */
-	if (!f->direct_on)
-		return pwrite_all(f->fd, buf, len, pos);
-	err = set_flag_direct(f->fd, false);
-	if (err)
-		return err;
-	err = pwrite_all(f->fd, buf, len, pos);
-	err_on = set_flag_direct(f->fd, true);
-	if (err_on) {
-		/* UNTESTED: it was on before. Buffered works, anyway. */
-		set_refused(f);
-	}
-	return err;
+	pthread_mutex_lock(&f->lock);
+	if (others && !f->in_memory)
+		ranges_add(&f->kept, start, end);
+	else
+		ours_add_pages_locked(f, pos, len);
+	pthread_mutex_unlock(&f->lock);
 }
 
 static int file_write_tail(struct store *store, const void *buf, size_t len,
@@ -362,14 +577,14 @@ static int file_write_tail(struct store *store, const void *buf, size_t len,
 
 	if (!len)
 		return 0;
-	pthread_mutex_lock(&f->tail_lock);
 	close_gate(f);
-	err = write_buffered(f, buf, len, pos);
-	pthread_mutex_lock(&f->lock);
-	ours_add_pages_locked(f, pos, len);
-	pthread_mutex_unlock(&f->lock);
+	note_tail(f, pos, len);
+	err = flag_off(f);
+	if (!err) {
+		err = pwrite_all(f->fd, buf, len, pos);
+		flag_on(f);
+	}
 	open_gate(f);
-	pthread_mutex_unlock(&f->tail_lock);
 	return err;
 }
 
@@ -383,6 +598,10 @@ static int file_flush(struct store *store, bool datasync)
 	do {
 		err = (datasync ? fdatasync(f->fd) : fsync(f->fd)) ? -errno : 0;
 	} while (err == -EINTR);
+	pthread_mutex_lock(&f->lock);
+	err = err ? err : f->lost_err;
+	f->lost_err = 0;
+	pthread_mutex_unlock(&f->lock);
 	return err;
 }
 
@@ -406,17 +625,25 @@ static int settle_range(struct store_file *f, const struct range *r)
 static int file_settle(struct store *store)
 {
 	struct store_file *f = to_file(store);
-	struct ranges set;
+	struct ranges set, kept;
 	int err = 0;
 
 	pthread_mutex_lock(&f->lock);
 	set = f->ours;
+	kept = f->kept;
 	if (direct_state(f) == STORE_UNPROVEN && !f->in_memory)
 		ranges_add_all(&set, &f->unproven);
 	f->ours.nr = 0;
 	f->unproven.nr = 0;
+	f->kept.nr = 0;
 	pthread_mutex_unlock(&f->lock);
 
+	for (unsigned i = 0; i < kept.nr; i++) {
+		int e = kcache_write_out(&f->kc, kept.r[i].start,
+					 kept.r[i].end - kept.r[i].start);
+
+		err = err ? err : e;
+	}
 	for (unsigned i = 0; i < set.nr; i++) {
 		int e = settle_range(f, &set.r[i]);
 
@@ -470,6 +697,8 @@ static void file_destroy(struct store *store)
 	struct store_file *f = to_file(store);
 	struct flock none = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
+	/* Its thread may be about to open the gate. */
+	shared_destroy(f->shared);
 	assert(!f->in_flight && list_empty(&f->waiting));
 	behind_destroy(f->behind);
 	/*
@@ -482,8 +711,8 @@ static void file_destroy(struct store *store)
 	fcntl(f->fd, F_SETLEASE, F_UNLCK);
 	close(f->fd);
 	pthread_cond_destroy(&f->idle);
+	pthread_cond_destroy(&f->turn);
 	pthread_mutex_destroy(&f->lock);
-	pthread_mutex_destroy(&f->tail_lock);
 	free(f);
 }
 
@@ -514,6 +743,14 @@ static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 	f->store.mem_align = fs->mem_align;
 	f->store.min_folio_bytes = max_u32(
 		fs->block_bytes, max_u32(fs->offset_align, fs->mem_align));
+}
+
+static void learn_tells(struct store_file *f, const struct stat *st)
+{
+	bool tells = kcache_tells(&f->kc, (uint64_t)st->st_size);
+
+	/* Relaxed: who may write has synchronised with who made it so. */
+	atomic_store_explicit(&f->tells, tells, memory_order_relaxed);
 }
 
 static void start_direct(struct store_file *f, bool wanted)
@@ -552,11 +789,12 @@ int store_file_create(struct ioq *ioq, int fd, struct store **out)
 	f->store.ino = st.st_ino;
 	f->ioq = ioq;
 	f->fd = fd;
-	pthread_mutex_init(&f->tail_lock, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->idle, NULL);
+	pthread_cond_init(&f->turn, NULL);
 	list_init(&f->waiting);
 	set_geometry(f, &fs);
+	learn_tells(f, &st);
 	start_direct(f, fs.direct);
 	*out = &f->store;
 	return 0;
@@ -565,10 +803,10 @@ int store_file_create(struct ioq *ioq, int fd, struct store **out)
 int store_file_make_writable(struct store *store, int fd)
 {
 	struct store_file *f = to_file(store);
+	struct stat st;
 	int err = 0;
 
 	/* The same gate: the flag and the descriptor change as one. */
-	pthread_mutex_lock(&f->tail_lock);
 	close_gate(f);
 	if (f->direct_on)
 		err = set_flag_direct(fd, true);
@@ -577,12 +815,13 @@ int store_file_make_writable(struct store *store, int fd)
 		if (errno != EBUSY && errno != EINTR)
 			err = -errno;
 	close(fd);
+	if (!err && !fstat(f->fd, &st))
+		learn_tells(f, &st);
 	if (!err) {
 		f->store.writable = true;
 		if (direct_state(f) == STORE_REFUSED)
 			posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
 	}
 	open_gate(f);
-	pthread_mutex_unlock(&f->tail_lock);
 	return err;
 }

@@ -10,13 +10,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +22,7 @@
 #include "block/kcache.h"
 #include "block/ranges.h"
 #include "block_io.h"
+#include "block_refuse.h"
 #include "scale.h"
 
 #ifndef SYS_cachestat
@@ -238,6 +236,37 @@ static void range_set(void **state)
 			assert_int_equal(set.r[i].end - set.r[i].start, 600);
 }
 
+static void range_removal(void **state)
+{
+	struct ranges set = { 0 };
+
+	(void)state;
+	ranges_add(&set, 100, 200);
+	ranges_add(&set, 300, 400);
+	ranges_remove(&set, 200, 300);
+	ranges_remove(&set, 150, 150);
+	ranges_remove(&set, 160, 140);
+	assert_true(ranges_meet(&set, 199, 300));
+	assert_false(ranges_meet(&set, 200, 300));
+	/* Both ends, and the middle. */
+	ranges_remove(&set, 180, 320);
+	ranges_remove(&set, 120, 140);
+	assert_int_equal(set.nr, 3);
+	assert_false(ranges_meet(&set, 120, 140));
+	assert_true(ranges_meet(&set, 119, 120));
+	assert_true(ranges_meet(&set, 140, 180));
+	assert_false(ranges_meet(&set, 180, 320));
+	assert_true(ranges_meet(&set, 320, 400));
+	ranges_remove(&set, 0, 1000);
+	assert_int_equal(set.nr, 0);
+	/* No room to make two of one: it stays. */
+	for (uint64_t i = 0; i < RANGES_MAX; i++)
+		ranges_add(&set, i * 1000, i * 1000 + 500);
+	ranges_remove(&set, 100, 200);
+	assert_true(ranges_meet(&set, 100, 200));
+	assert_int_equal(set.nr, RANGES_MAX);
+}
+
 /* ---- the ioq --------------------------------------------------------- */
 
 static void many(struct env *e)
@@ -429,23 +458,6 @@ static void signals_blocked(void **state)
 }
 
 /* ---- io_uring refused ------------------------------------------------ */
-
-/* In a child: system call @nr fails with @err from here on. */
-static bool refuse_call(long nr, int err)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			 offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)nr, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K,
-			 SECCOMP_RET_ERRNO | ((unsigned)err & 0xffff)),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
-
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
-}
 
 /* In a child. Return: 0 if all went as it should. */
 static int refused_child(long nr, int err)
@@ -959,6 +971,7 @@ int main(void)
 		cmocka_unit_test(short_transfers),
 		cmocka_unit_test(short_reads),
 		cmocka_unit_test(range_set),
+		cmocka_unit_test(range_removal),
 		cmocka_unit_test(uring_refused),
 		cmocka_unit_test(no_cachestat),
 		cmocka_unit_test(no_space),
