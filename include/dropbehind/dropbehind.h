@@ -67,7 +67,7 @@ enum dbh_io_method {
  *	eighth of the machine's memory or of the cgroup's limit.
  * @dirty_bytes: dirty and written-back memory at most. Default: 3/4 of the
  *	memory for folios.
- * @edge_bytes: incomplete edges at most. Default: half of @dirty_bytes.
+ * @edge_bytes: incomplete edges at most. Default: 3/4 of @dirty_bytes.
  * @queue_depth: requests in flight at most, 1 to 256. Default: 16.
  * @expire_ms: age at which dirty data and edges are written. Default: 30000.
  * @io_method: enum dbh_io_method.

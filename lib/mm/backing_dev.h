@@ -27,6 +27,7 @@ enum wb_stat {
  * @b_dirty: mappings with dirty pages, oldest first
  * @nr_ready: nodes on @ready; atomic
  * @flusher, @kick: the thread, and what wakes it
+ * @busy: it is in a round
  * @pressure: somebody waits for memory: write everything that may be
  */
 struct wb {
@@ -41,6 +42,7 @@ struct wb {
 	_Atomic unsigned nr_ready;
 	pthread_t flusher;
 	struct event kick;
+	_Atomic bool busy;
 	_Atomic bool pressure;
 	_Atomic bool stop;
 };

@@ -65,13 +65,14 @@ static void set_limits(struct engine_limits *l,
 	l->background_pages = l->dirty_pages / 4;
 	l->edge_pages = (long)(opts->edge_bytes / PAGE_BYTES);
 	if (!opts->edge_bytes)
-		l->edge_pages = l->dirty_pages / 2;
+		l->edge_pages = l->dirty_pages / 4 * 3;
 	l->edge_pages = MAX(MIN(l->edge_pages, l->dirty_pages), 1l);
 	l->failing_pages = l->dirty_pages / 2;
-	/* What a processor's cache holds is filled fastest; and half of a
-	 * small pool must do for what is on its way. */
-	l->open_nodes = (long)MIN(pages / NODE_PAGES / 2,
-				  OPEN_BYTES_MAX / PAGE_BYTES / NODE_PAGES);
+	/* What a processor's cache holds is filled fastest; and if all of it
+	 * were edges, that must not be too many. */
+	l->open_nodes = MIN(l->edge_pages / 4 * 3,
+			    (long)(OPEN_BYTES_MAX / PAGE_BYTES)) /
+			(long)NODE_PAGES;
 	l->open_nodes = MAX(l->open_nodes, 1l);
 	l->kick_nodes = (unsigned)MIN(MAX(pages / NODE_PAGES / 16, 1ul), 16ul);
 	l->max_order = 0;

@@ -61,6 +61,9 @@ struct flusher {
 
 void wb_kick(struct wb *wb)
 {
+	/* It does not queue behind itself: one more look afterwards is all. */
+	if (atomic_load_explicit(&wb->busy, memory_order_relaxed))
+		stat_inc(wb->engine, kick_skips);
 	event_set(&wb->kick);
 }
 
@@ -418,7 +421,9 @@ void *flusher_main(void *arg)
 
 	while (!atomic_load(&wb->stop)) {
 		event_wait(&wb->kick, sleep_ns(&fl));
+		atomic_store(&wb->busy, true);
 		flush_round(&fl);
+		atomic_store(&wb->busy, false);
 	}
 	return NULL;
 }
