@@ -299,6 +299,7 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 				    struct folio *f)
 {
 	struct dbh_engine *e = c->m->engine;
+	uint64_t size;
 
 	if (!folio_trylock(f))
 		return c->mode == WRITEBACK_ALL ? COLLECT_LOCKED : COLLECT_NEXT;
@@ -307,7 +308,13 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 		folio_unlock(e, f);
 		return COLLECT_NEXT;
 	}
-	if (folio_pos(f) + folio_bytes(f) > i_size_read(c->m)) {
+	size = i_size_read(c->m);
+	if (folio_pos(f) >= size) {
+		/* It is just being cut off. */
+		folio_unlock(e, f);
+		return COLLECT_NEXT;
+	}
+	if (folio_pos(f) + folio_bytes(f) > size) {
 		if (f->order > c->m->min_order) {
 			/* Only its last block is the tail's: split it. */
 			folio_unlock(e, f);
