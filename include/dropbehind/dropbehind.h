@@ -28,6 +28,7 @@
 #ifndef DROPBEHIND_DROPBEHIND_H
 #define DROPBEHIND_DROPBEHIND_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -96,14 +96,13 @@ static void mapping_dirty_mod(struct mapping *m, long pages)
 	if (!atomic_load(&m->nr_dirty)) {
 		list_del(&m->dirty_link);
 	} else if (list_empty(&m->dirty_link)) {
-		/* The flusher sets its alarm by the oldest one. */
-		first = list_empty(&wb->b_dirty);
+		first = true;
 		m->dirtied_ms = clock_coarse_ms();
 		list_add_tail(&m->dirty_link, &wb->b_dirty);
 	}
 	mutex_unlock(&wb->list_lock);
 	if (first)
-		wb_kick(wb);
+		wb_alarm(wb, expire_tick_ms(wb->engine));
 }
 
 /* DIRTY or WRITEBACK has changed: one of them is what the limit counts. */
@@ -188,14 +187,14 @@ static void node_wb_update(struct wb *wb, struct node *n)
 		kick = atomic_fetch_add(&wb->nr_ready, 1) + 1 ==
 		       wb->engine->limit.kick_nodes;
 	} else if (want == NODE_PARTIAL) {
-		/* The flusher sets its alarm by the oldest one. */
-		kick = list_empty(&wb->partial);
 		list_add_tail(&n->wb_link, &wb->partial);
 	}
 	atomic_store_explicit(&n->wb_state, want, memory_order_relaxed);
 	mutex_unlock(&wb->list_lock);
 	if (kick)
 		wb_kick(wb);
+	else if (want != NODE_IDLE)
+		wb_alarm(wb, UNCACHED_TICK_MS);
 }
 
 void folio_change(struct node *n, struct folio *f, uint32_t set,

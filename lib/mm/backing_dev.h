@@ -28,6 +28,7 @@ enum wb_stat {
  * @nr_ready: nodes on @ready; atomic
  * @flusher, @kick: the thread, and what wakes it
  * @busy: it is in a round
+ * @alarm_ms: how long it means to sleep; 0 while it is awake
  * @pressure: somebody waits for memory: write everything that may be
  */
 struct wb {
@@ -43,6 +44,7 @@ struct wb {
 	pthread_t flusher;
 	struct event kick;
 	_Atomic bool busy;
+	_Atomic uint32_t alarm_ms;
 	_Atomic bool pressure;
 	_Atomic bool stop;
 };

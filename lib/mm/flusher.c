@@ -363,24 +363,49 @@ static void expire(struct flusher *fl)
 
 /* ---- the thread ------------------------------------------------------ */
 
-static uint64_t sleep_ns(struct flusher *fl)
+void wb_alarm(struct wb *wb, uint32_t ms)
+{
+	/* seq_cst: pairs with set_alarm(); either the flusher finds what was
+	 * put on a list before, or its alarm is seen here. */
+	if (unlikely(atomic_load(&wb->alarm_ms) > ms))
+		wb_kick(wb);
+}
+
+uint32_t expire_tick_ms(const struct dbh_engine *e)
+{
+	return MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+}
+
+/* When to look again if nobody kicks. */
+static uint32_t next_look_ms(struct flusher *fl)
 {
 	struct dbh_engine *e = fl->e;
 	struct wb *wb = fl->wb;
 	uint32_t ms = UINT32_MAX;
 
-	if (fl->idle_ns)
-		return IDLE_NS;
-	if (waitq_active(&e->mem_waitq) || waitq_active(&e->open_waitq))
-		return WAITERS_TICK_MS * NSEC_PER_MSEC;
+	if (fl->idle_ns || waitq_active(&e->mem_waitq) ||
+	    waitq_active(&e->open_waitq))
+		return WAITERS_TICK_MS;
 	mutex_lock(&wb->list_lock);
 	if (!list_empty(&wb->partial) || !list_empty(&wb->ready))
-		ms = UNCACHED_AGE_MS / 4;
+		ms = UNCACHED_TICK_MS;
 	else if (!list_empty(&wb->b_dirty))
-		ms = MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+		ms = expire_tick_ms(e);
 	mutex_unlock(&wb->list_lock);
 	if (ms == UINT32_MAX && lru_needs_tick(&e->lru))
-		ms = MIN(EXPIRE_TICK_MS, e->limit.expire_ms / 4 + 1);
+		ms = expire_tick_ms(e);
+	return ms;
+}
+
+static uint64_t set_alarm(struct flusher *fl)
+{
+	uint32_t ms;
+
+	/* First as if there were none: whoever adds something from here on
+	 * kicks. */
+	atomic_store(&fl->wb->alarm_ms, UINT32_MAX);
+	ms = next_look_ms(fl);
+	atomic_store(&fl->wb->alarm_ms, ms);
 	return ms == UINT32_MAX ? UINT64_MAX : ms * NSEC_PER_MSEC;
 }
 
@@ -420,7 +445,8 @@ void *flusher_main(void *arg)
 	};
 
 	while (!atomic_load(&wb->stop)) {
-		event_wait(&wb->kick, sleep_ns(&fl));
+		event_wait(&wb->kick, set_alarm(&fl));
+		atomic_store(&wb->alarm_ms, 0);
 		atomic_store(&wb->busy, true);
 		flush_round(&fl);
 		atomic_store(&wb->busy, false);

@@ -47,7 +47,6 @@ void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on)
 	if (was == FOLIO_ON_EDGES)
 		atomic_fetch_sub(&lru->nr_edges, 1);
 	if (on) {
-		/* The flusher sets its alarm by what comes of age. */
 		first = on != FOLIO_ON_LRU && list_empty(lru_list(lru, on));
 		list_add_tail(&f->lru, lru_list(lru, on));
 		f->stamp = clock_coarse_ms();
@@ -57,7 +56,7 @@ void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on)
 	f->flags = (f->flags & ~(uint32_t)FOLIO_ON_LIST) | on;
 	mutex_unlock(&lru->lock);
 	if (first)
-		wb_kick(f->mapping->wb);
+		wb_alarm(f->mapping->wb, expire_tick_ms(e));
 }
 
 /* Take the oldest folio of @list that can be locked; what was looked at goes

@@ -76,6 +76,14 @@ void *flusher_main(void *wb);
 /** Ask the flusher to look now. Any context. */
 void wb_kick(struct wb *wb);
 
+/** While something may go to disk, the flusher looks so often. */
+#define UNCACHED_TICK_MS 12u
+/** How often it looks for what comes of age. */
+uint32_t expire_tick_ms(const struct dbh_engine *e);
+/** Something was put on a list that must be looked at within @ms: kick the
+ * flusher if it means to sleep for longer. */
+void wb_alarm(struct wb *wb, uint32_t ms);
+
 /** The end of a bio of folios: called from the completion thread. */
 void writeback_end(struct bio *bio);
 
