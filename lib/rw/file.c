@@ -138,17 +138,22 @@ static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
 static int make_writable_locked(struct mapping *m, int path_fd)
 {
 	bool writable;
-	int fd = reopen(path_fd, O_RDWR, &writable), err;
+	int fd = reopen(path_fd, O_RDWR, &writable), same, err;
 
 	if (fd < 0)
 		return fd;
-	/* The old descriptor's lock goes with it; nobody else can have taken a
-	 * conflicting one before. */
-	err = own(fd, false);
-	if (!err)
-		err = store_file_make_writable(m->store, fd);
-	else
+	/* A reader's mark first, which goes with the old descriptor's; the
+	 * writer's when that is gone. @same is to reach it by. */
+	same = dup(fd);
+	err = same < 0 ? -errno : own(fd, false);
+	if (err)
 		close(fd);
+	else
+		err = store_file_make_writable(m->store, fd);
+	if (!err)
+		err = own(same, true);
+	if (same >= 0)
+		close(same);
 	return err;
 }
 
@@ -186,11 +191,10 @@ static int open_path(int dirfd, const char *path, int flags, mode_t mode,
 	}
 }
 
-static int check_kind(const struct stat *st, int path_fd)
+static int check_kind(const struct stat *st)
 {
 	if (S_ISREG(st->st_mode))
 		return 0;
-	(void)path_fd;
 	return S_ISDIR(st->st_mode) ? -EISDIR :
 	       S_ISLNK(st->st_mode) ? -ELOOP :
 				      -EINVAL;
@@ -219,7 +223,7 @@ static int get_mapping(struct dbh_engine *e, int path_fd, int flags,
 
 	if (fstat(path_fd, &st))
 		return -errno;
-	err = check_kind(&st, path_fd);
+	err = check_kind(&st);
 	if (!err && !created)
 		err = check_access(path_fd, flags);
 	if (err)
