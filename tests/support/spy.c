@@ -101,11 +101,12 @@ static void check_alone_locked(struct spy *spy, uint64_t pos, uint64_t end,
 /* R16 */
 static void check_size(struct spy *spy, uint64_t end, const char *what)
 {
+	struct mapping *m = atomic_load(&spy->mapping);
 	uint64_t limit = atomic_load(&spy->size_limit), size;
 
-	if (!spy->mapping)
+	if (!m)
 		return;
-	size = i_size_read(spy->mapping);
+	size = i_size_read(m);
 	CHECK(end <= MAX(size, limit),
 	      "a %s up to %llu, but the file ends at %llu (R16)", what,
 	      (unsigned long long)end, (unsigned long long)size);
@@ -238,7 +239,7 @@ static void spy_closed(struct store *store)
 	pthread_mutex_lock(&spy->lock);
 	CHECK(list_empty(&spy->flights), "destroyed with bios under way");
 	pthread_mutex_unlock(&spy->lock);
-	spy->mapping = NULL;
+	atomic_store(&spy->mapping, NULL);
 }
 
 static const struct store_ops spy_ops = {

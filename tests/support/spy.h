@@ -21,7 +21,7 @@ struct spy {
 	pthread_mutex_t lock;
 	struct list_head flights; /* under way, held back or not */
 	/* R16 is checked against the logical size of this mapping... */
-	struct mapping *mapping;
+	_Atomic(struct mapping *) mapping;
 	/* ...or against this, if it is larger: during a truncate. */
 	_Atomic uint64_t size_limit;
 	bool hold_writes, hold_reads;

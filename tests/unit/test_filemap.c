@@ -33,6 +33,7 @@ static void test_r1_whole_folios_are_dropped(void **state)
 		/* R9: once each, in large bios. */
 		CHECK_IS(atomic_load(&rig.spy->bytes[BIO_WRITE]), 4u << 20);
 		CHECK_IS(rig_stats(&rig).dirtied, (4u << 20) / 4096);
+		CHECK_IS(rig_stats(&rig).written, (4u << 20) / 4096);
 		rig_down(&rig);
 	}
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model: a file, and the array of bytes that it must be.
+ *
+ * The bytes of the file belong to threads, in segments that begin and end at
+ * odd places, so that threads share folios but no byte. A thread reads and
+ * writes its own bytes and knows what they are; the lock is held shared. Who
+ * holds it alone may do anything, and knows the size and every byte.
+ */
+#ifndef DBH_TESTS_MODEL_H
+#define DBH_TESTS_MODEL_H
+
+#include <pthread.h>
+
+#include "dropbehind/dropbehind.h"
+#include "support/check.h"
+#include "support/rng.h"
+#include "support/spy.h"
+
+#define MAX_THREADS 8u
+#define MAX_SEGMENTS 64u
+
+/** struct config - one round, all of it from its seed */
+struct config {
+	uint64_t seed;
+	const char *place; /* "mem", "ext4", "shm" */
+	unsigned min_folio, align; /* of "mem" */
+	unsigned io_method;
+	unsigned threads;
+	size_t span; /* the largest size of the file */
+	size_t memory;
+	unsigned delay_us; /* of "mem": a store that is slow */
+	unsigned queue_depth;
+	unsigned expire_ms;
+	bool existing; /* the file has content at first */
+	bool exclusive; /* with truncates and the like */
+	unsigned long ops; /* of each thread */
+};
+
+struct segment {
+	size_t start, end;
+	unsigned owner;
+};
+
+struct model {
+	struct config cfg;
+	struct dbh_engine *engine;
+	struct spy *spy; /* of "mem" */
+	char path[600]; /* of the others */
+	struct dbh_file *file[MAX_THREADS];
+	pthread_rwlock_t lock;
+	char *bytes; /* cfg.span of them */
+	unsigned nr_segments;
+	struct segment segment[MAX_SEGMENTS];
+	size_t size; /* when last held alone; the file is no smaller */
+	_Atomic size_t written_end[MAX_THREADS]; /* by each since */
+	_Atomic unsigned long ops, done_ops;
+};
+
+/* ---- model.c: life, and what is known -------------------------------- */
+
+struct model *model_create(const struct config *cfg);
+/** Closes everything and looks once more. */
+void model_destroy(struct model *m);
+struct dbh_file *model_open(struct model *m);
+/** The lock is held alone: settle the size. */
+void model_settle(struct model *m);
+/** The same: every byte through the engine. */
+void model_check_read(struct model *m, struct dbh_file *file, unsigned flags);
+/** The same, after a sync or close: every byte below the engine. */
+void model_check_store(struct model *m);
+/** The counters of an engine in use. */
+void model_check_stats(struct model *m);
+/** The first byte in which they differ, or @len. */
+size_t first_difference(const char *a, const char *b, size_t len);
+
+/* ---- ops.c ----------------------------------------------------------- */
+
+/** struct actor - a thread of the test */
+struct actor {
+	struct model *m;
+	unsigned id;
+	struct rng rng;
+	char *buf; /* cfg.span bytes */
+	char *async; /* the same, for what is under way */
+};
+
+/** One operation among those that need no lock but the shared one. */
+void op_shared(struct actor *a);
+/** One that needs the file alone; takes the lock itself. */
+void op_alone(struct actor *a);
+
+#endif
