@@ -27,6 +27,7 @@ enum lock_rank {
 	RANK_HASH, /* a stripe of the node hash */
 	RANK_WB, /* wb->list_lock: what a flusher has to do */
 	RANK_LRU, /* engine->lru.lock: edges and clean folios by age */
+	RANK_BIO, /* engine->bio_lock: free requests */
 	RANK_WAITQ, /* a wait queue */
 	RANK_PCP, /* a CPU's cache of free pages */
 	RANK_BUDDY, /* the buddy allocator; the coverage slab */

@@ -39,7 +39,7 @@ int bio_pool_init(struct dbh_engine *e)
 	struct counts c = counts(e->limit.memory_bytes, e->limit.queue_depth);
 	char *at, *bounce;
 
-	mutex_init(&e->bio_lock, RANK_LEAF);
+	mutex_init(&e->bio_lock, RANK_BIO);
 	list_init(&e->wb_bios);
 	list_init(&e->read_bios);
 	list_init(&e->fills);
