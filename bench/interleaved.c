@@ -255,6 +255,11 @@ static int report(const struct session *s)
 	return results_good(&s->results) ? WORKLOAD_GOOD : WORKLOAD_FAILED;
 }
 
+void interleaved_help(void)
+{
+	options_help();
+}
+
 int interleaved_main(int argc, char **argv)
 {
 	static struct session s;

@@ -18,4 +18,7 @@
  */
 int interleaved_main(int argc, char **argv);
 
+/** interleaved_help - what its `--help` prints, on standard output. */
+void interleaved_help(void);
+
 #endif

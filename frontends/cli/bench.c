@@ -13,11 +13,12 @@ struct workload {
 	const char *name;
 	const char *summary;
 	int (*main)(int argc, char **argv);
+	void (*help)(void);
 };
 
 static const struct workload workloads[] = {
 	{ "interleaved", "threads write records interleaved in one file",
-	  interleaved_main },
+	  interleaved_main, interleaved_help },
 };
 
 #define NR_WORKLOADS (sizeof(workloads) / sizeof(workloads[0]))
@@ -40,14 +41,43 @@ static void print_help(FILE *to)
 	      to);
 }
 
-static void bench_help(void)
+static const struct workload *find(const char *name)
 {
-	print_help(stdout);
+	size_t i;
+
+	for (i = 0; i < NR_WORKLOADS; i++)
+		if (!strcmp(workloads[i].name, name))
+			return &workloads[i];
+	fprintf(stderr,
+		"dropbehind bench: unknown workload '%s' (see dropbehind "
+		"bench --help)\n",
+		name);
+	return NULL;
+}
+
+static int bench_help(int argc, char **argv)
+{
+	const struct workload *workload;
+
+	if (argc < 2) {
+		print_help(stdout);
+		return 0;
+	}
+	workload = find(argv[1]);
+	if (!workload)
+		return CLI_USAGE;
+	if (argc > 2) {
+		fprintf(stderr, "dropbehind help: unexpected argument '%s'\n",
+			argv[2]);
+		return CLI_USAGE;
+	}
+	workload->help();
+	return 0;
 }
 
 static int bench_main(int argc, char **argv)
 {
-	size_t i;
+	const struct workload *workload;
 
 	if (argc < 2) {
 		fputs("dropbehind bench: which workload?\n\n", stderr);
@@ -55,17 +85,11 @@ static int bench_main(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-		bench_help();
+		print_help(stdout);
 		return 0;
 	}
-	for (i = 0; i < NR_WORKLOADS; i++)
-		if (!strcmp(workloads[i].name, argv[1]))
-			return workloads[i].main(argc - 1, argv + 1);
-	fprintf(stderr,
-		"dropbehind bench: unknown workload '%s' (see dropbehind "
-		"bench --help)\n",
-		argv[1]);
-	return CLI_USAGE;
+	workload = find(argv[1]);
+	return workload ? workload->main(argc - 1, argv + 1) : CLI_USAGE;
 }
 
 const struct subcommand cmd_bench = {

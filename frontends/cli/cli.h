@@ -10,13 +10,14 @@
 /**
  * struct subcommand - one word after `dropbehind`
  * @main: argv[0] is the word; returns an exit status
- * @help: prints what it takes, on standard output
+ * @help: prints what it takes, on standard output; argv[0] is the word, and
+ *	more words ask for a part of it; returns an exit status
  */
 struct subcommand {
 	const char *name;
 	const char *summary;
 	int (*main)(int argc, char **argv);
-	void (*help)(void);
+	int (*help)(int argc, char **argv);
 };
 
 extern const struct subcommand cmd_bench;

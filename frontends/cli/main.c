@@ -31,7 +31,7 @@ static void print_help(FILE *to)
 	size_t i;
 
 	fputs("Usage: dropbehind SUBCOMMAND [ARGUMENT...]\n"
-	      "       dropbehind help SUBCOMMAND\n"
+	      "       dropbehind help [SUBCOMMAND [WORD]]\n"
 	      "       dropbehind --help | --version\n"
 	      "\n"
 	      "Uncached buffered I/O for any Linux.\n"
@@ -60,8 +60,7 @@ static int help(int argc, char **argv)
 	cmd = find(argv[1]);
 	if (!cmd)
 		return unknown(argv[1]);
-	cmd->help();
-	return 0;
+	return cmd->help(argc - 1, argv + 1);
 }
 
 static bool is(const char *arg, const char *word, const char *letter)
