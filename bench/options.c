@@ -248,17 +248,23 @@ static bool parse_dsync(struct bench_options *o, const char *text)
 	return true;
 }
 
-static bool parse_scratch(struct bench_options *o, const char *text)
+/* @name: NULL: the default. Return: NULL if it is none. */
+static const char *find_scratch_fs(const char *name)
 {
 	static const char *const known[] = { "xfs", "ext4", "btrfs" };
 	size_t i;
 
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (!text || !strcmp(text, known[i])) {
-			o->scratch_fs = known[i];
-			return true;
-		}
-	}
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!name || !strcmp(name, known[i]))
+			return known[i];
+	return NULL;
+}
+
+static bool parse_scratch(struct bench_options *o, const char *text)
+{
+	o->scratch_fs = find_scratch_fs(text);
+	if (o->scratch_fs)
+		return true;
 	complain("--scratch: unknown file system '%s' (xfs, ext4 or btrfs)",
 		 text);
 	return false;
@@ -406,6 +412,17 @@ static void complain_option(const char *arg)
 		complain("unknown option '%s' (see --help)", arg);
 }
 
+/* A value that is optional follows a '=', or getopt does not see it. */
+static void complain_argument(const struct bench_options *o, const char *arg)
+{
+	if (o->scratch_fs && find_scratch_fs(arg))
+		complain("unexpected argument '%s': did you mean "
+			 "--scratch=%s?",
+			 arg, arg);
+	else
+		complain("unexpected argument '%s'", arg);
+}
+
 enum options_verdict options_parse(int argc, char **argv,
 				   struct bench_options *o)
 {
@@ -429,7 +446,12 @@ enum options_verdict options_parse(int argc, char **argv,
 			return OPTIONS_BAD;
 	}
 	if (optind < argc) {
-		complain("unexpected argument '%s'", argv[optind]);
+		complain_argument(o, argv[optind]);
+		return OPTIONS_BAD;
+	}
+	if (o->warm && o->overwrite) {
+		complain("--warm and --overwrite exclude each other: the file "
+			 "is cached or it is not");
 		return OPTIONS_BAD;
 	}
 	o->overwrite |= o->warm || o->fragment;
