@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bench/options.h"
+#include "bench/own_dir.h"
 #include "bench/say.h"
 #include "bench/stop.h"
 
@@ -51,19 +52,11 @@ static int open_dir(struct place *p, const struct bench_options *o)
 		base = getenv("TMPDIR");
 	if (!base || !base[0])
 		base = ".";
-	if (snprintf(p->dir, sizeof(p->dir), "%s/dropbehind-bench-%d-XXXXXX",
-		     base, (int)getpid()) >= (int)sizeof(p->dir)) {
-		complain("the name of the directory is too long");
-		return -ENAMETOOLONG;
-	}
-	if (!mkdtemp(p->dir)) {
-		ret = -errno;
+	ret = own_dir_create(base, p->dir, sizeof(p->dir), &p->dir_lock);
+	if (ret)
 		complain("cannot make a directory in %s: %s", base,
 			 strerror(-ret));
-		p->dir[0] = '\0';
-		return ret;
-	}
-	return 0;
+	return ret;
 }
 
 static int check_room(const struct place *p, uint64_t needed)
@@ -115,6 +108,7 @@ int place_open(struct place *p, const struct bench_options *o)
 	int ret;
 
 	memset(p, 0, sizeof(*p));
+	p->dir_lock = -1;
 	p->on_scratch = o->scratch_fs;
 	ret = p->on_scratch ? open_scratch(p, o) : open_dir(p, o);
 	if (ret)
@@ -160,4 +154,6 @@ void place_close(struct place *p)
 	unlink(p->filler);
 	stop_remember(NULL, NULL);
 	rmdir(p->dir);
+	if (p->dir_lock >= 0)
+		close(p->dir_lock);
 }

@@ -19,6 +19,7 @@ struct place {
 	char dir[PATH_MAX - 32]; /* of our own */
 	char file[PATH_MAX]; /* what is written */
 	char filler[PATH_MAX]; /* what keeps its pieces apart */
+	int dir_lock; /* unless on_scratch */
 	bool on_scratch;
 	struct scratch scratch;
 	struct device device;

@@ -6,7 +6,8 @@
  * name to leave behind. It is filled once, because the first touch of memory
  * costs more than a write. The loop device detaches itself when the last one
  * closes it, and the mount is in a mount namespace of this process: whatever
- * kills the process, nothing stays but an empty directory.
+ * kills the process, nothing stays but an empty directory, which the next run
+ * removes.
  */
 #include "bench/scratch.h"
 
@@ -26,6 +27,7 @@
 #include <unistd.h>
 #include <linux/loop.h>
 
+#include "bench/own_dir.h"
 #include "bench/say.h"
 #include "bench/stop.h"
 
@@ -186,11 +188,8 @@ static int make_mount_point(struct scratch *s)
 {
 	int ret;
 
-	snprintf(s->dir, sizeof(s->dir), "/tmp/dropbehind-bench-%d-XXXXXX",
-		 (int)getpid());
-	if (!mkdtemp(s->dir)) {
-		ret = -errno;
-		s->dir[0] = '\0';
+	ret = own_dir_create("/tmp", s->dir, sizeof(s->dir), &s->dir_lock);
+	if (ret) {
 		complain("--scratch: cannot make a mount point in /tmp: %s",
 			 strerror(-ret));
 		return ret;
@@ -214,6 +213,7 @@ int scratch_open(struct scratch *s)
 	int image, ret;
 
 	s->loop_fd = -1;
+	s->dir_lock = -1;
 	/* A block smaller than a sector cannot be. */
 	s->sector_bytes = s->block_bytes && s->block_bytes < 4096 ? 512 : 4096;
 	extend_path();
@@ -364,4 +364,7 @@ void scratch_close(struct scratch *s)
 	stop_remember(NULL, NULL);
 	if (s->dir[0])
 		rmdir(s->dir);
+	if (s->dir_lock >= 0)
+		close(s->dir_lock);
+	s->dir_lock = -1;
 }

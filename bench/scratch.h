@@ -18,6 +18,7 @@ struct scratch {
 	unsigned sector_bytes; /* of the loop device */
 	char loop[32]; /* its path */
 	char dir[64]; /* mount point */
+	int dir_lock;
 	int loop_fd;
 	bool mounted;
 };
