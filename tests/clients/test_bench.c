@@ -28,6 +28,7 @@
 
 static char command[4096];
 static bool scratch;
+static const char *no_scratch; /* why not, unless scratch */
 
 /* ---- running the command --------------------------------------------- */
 
@@ -255,13 +256,20 @@ static void warm(void **state)
 	json_decref(o);
 }
 
+static void need_scratch(void)
+{
+	if (scratch)
+		return;
+	print_message("skipped: %s\n", no_scratch);
+	skip();
+}
+
 static void fragmented(void **state)
 {
 	json_t *o, *c;
 	size_t i;
 
-	if (!scratch)
-		skip();
+	need_scratch();
 	o = bench("--scratch=xfs --block-size 1k",
 		  "--total 4M --records 6000 --rounds 1 --fragment "
 		  "--dsync no");
@@ -283,8 +291,7 @@ static void other_file_systems(void **state)
 	json_t *o;
 	size_t i;
 
-	if (!scratch)
-		skip();
+	need_scratch();
 	for (i = 0; i < 2; i++) {
 		o = bench(places[i],
 			  "--total 2M --records 6000 --rounds 1 --dsync no");
@@ -348,18 +355,22 @@ static void verifier_finds_it(void **state)
 	pattern_destroy(&p);
 }
 
-/* Can this process have a scratch file system at all? */
-static bool try_scratch(void)
+/* Can this process have a scratch file system? Return: NULL, or why not. */
+static const char *try_scratch(void)
 {
 	char line[8192];
 
 	if (geteuid())
-		return false;
+		return "no scratch file system: not root";
+	if (system("unshare --mount true 2>/dev/null"))
+		return "no scratch file system: root without the right to "
+		       "mount";
 	snprintf(line, sizeof(line),
 		 "'%s' bench interleaved --scratch --total 64k --records 4096 "
 		 "--contenders kernel:none --rounds 1 --dsync no >/dev/null",
 		 command);
-	return !system(line);
+	/* It has said why. */
+	return system(line) ? "no scratch file system: see above" : NULL;
 }
 
 int main(void)
@@ -382,8 +393,9 @@ int main(void)
 		printf("skipped: there is no %s (set DBH_BUILD)\n", command);
 		return 77;
 	}
-	scratch = try_scratch();
+	no_scratch = try_scratch();
+	scratch = !no_scratch;
 	if (!scratch)
-		print_message("no scratch file system: in a directory\n");
+		print_message("%s; in a directory\n", no_scratch);
 	return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

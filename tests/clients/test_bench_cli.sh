@@ -50,6 +50,9 @@ expect 0 'dropbehind ' --version
 expect 0 'bench' --help
 expect 0 'interleaved' help bench
 expect 0 'interleaved' bench --help
+expect 0 '--records' help bench interleaved
+expect 2 "'nonsense'" help bench nonsense
+expect 2 "'surplus'" help bench interleaved surplus
 expect 0 '--records' bench interleaved --help
 expect 2 'Usage' 
 expect 2 "'nonsense'" nonsense
@@ -86,6 +89,10 @@ refused 'btrfs' --scratch=btrfs --block-size 4k
 refused 'exclude each other' --scratch --dir .
 refused 'takes no value' --json=yes
 refused '--warm' --warm --total 8k --records 4096
+refused '--warm and --overwrite' --warm --overwrite
+refused '--warm and --overwrite' --overwrite --warm
+refused '--scratch=xfs?' --scratch xfs
+refused "argument 'xfs'" xfs
 expect 1 '/nonexistent' bench interleaved --dir /nonexistent
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups true; then
@@ -113,51 +120,161 @@ grep -q 'kernel:direct *missing: not applicable' "$work/out" ||
 
 # What there is of process $1: loop devices, mounts, directories. The mount of
 # a scratch file system is in a namespace of its own and never seen.
-traces() {
+loop_device() {
 	cat /sys/block/loop*/loop/backing_file 2>/dev/null |
-		grep "dropbehind-bench-$1"
+		grep -F "memfd:dropbehind-bench-$1 "
+}
+traces() {
+	loop_device "$1"
 	grep "dropbehind-bench-$1-" /proc/mounts
 	ls -d "/tmp/dropbehind-bench-$1"-* 2>/dev/null
 	ls "$work/dir"
 }
+gone() {
+	[ -z "$(traces "$1")" ]
+}
 
-# interrupted SIGNAL SECONDS ARGUMENTS
-interrupted() {
-	signal=$1
-	seconds=$2
-	shift 2
+# What process $1 has come to. The table of mounts is its own.
+in_dir() {
+	ls "$work/dir" | grep -q "^dropbehind-bench-$1-"
+}
+in_file() {
+	ls "$work/dir/dropbehind-bench-$1"-*/file >/dev/null 2>&1
+}
+in_scratch_dir() {
+	ls -d "/tmp/dropbehind-bench-$1"-* >/dev/null 2>&1
+}
+in_loop() {
+	[ -n "$(loop_device "$1")" ]
+}
+in_mount() {
+	grep -qF "/tmp/dropbehind-bench-$1-" "/proc/$1/mountinfo" 2>/dev/null
+}
+
+ended() {
+	case $(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null) in
+	'' | Z) return 0 ;;
+	esac
+	return 1
+}
+
+# await CONDITION PID: for as long as the process lives, and two minutes at
+# most: a machine under load is slow, and only one that hangs takes so long.
+await() {
+	tries=0
+	until "$1" "$2"; do
+		tries=$((tries + 1))
+		[ "$tries" -le 2400 ] || return 1
+		! ended "$2" || return 1
+		sleep 0.05
+	done
+}
+
+# One that does not end by itself.
+start() {
 	# Background jobs of a script ignore SIGINT unless told otherwise.
 	env --default-signal=INT "$command" bench interleaved "$@" \
-		--records 1000 --total 64M >"$work/out" 2>"$work/err" &
+		--records 1000 --total 64M --rounds 1000 \
+		>"$work/out" 2>"$work/err" &
 	pid=$!
-	sleep "$seconds"
-	during=$(traces "$pid")
+}
+
+# interrupted SIGNAL CONDITION ARGUMENTS: a signal at that point leaves nothing
+interrupted() {
+	signal=$1
+	point=$2
+	shift 2
+	start "$@"
+	if ! await "$point" "$pid"; then
+		kill "$pid" 2>/dev/null
+		wait "$pid"
+		fail "never $point: $*: $(cat "$work/err")"
+		pid=
+		return
+	fi
 	kill -s "$signal" "$pid"
 	wait "$pid"
 	got=$?
-	[ "$got" = 130 ] || fail "$signal after $seconds s: exits $got: $*"
+	[ "$got" = 130 ] || fail "$signal when $point: exits $got: $*"
 	[ ! -s "$work/out" ] || fail "$signal: half a report: $*"
 	# The last one to close a loop device may be someone who looked at it.
-	sleep 0.2
-	[ -z "$(traces "$pid")" ] ||
-		fail "$signal after $seconds s leaves $(traces "$pid"): $*"
+	tries=0
+	until gone "$pid" || [ "$tries" -gt 600 ]; do
+		tries=$((tries + 1))
+		sleep 0.05
+	done
+	gone "$pid" ||
+		fail "$signal when $point leaves $(traces "$pid"): $*"
 	pid=
 }
 
-for seconds in 0.1 0.7; do
-	interrupted INT "$seconds" --dir "$work/dir"
-	interrupted TERM "$seconds" --dir "$work/dir" --overwrite --json
+# killed CONDITION ARGUMENTS: what kill -9 leaves is in $left
+killed() {
+	point=$1
+	shift
+	start "$@"
+	await "$point" "$pid" || fail "never $point: $*: $(cat "$work/err")"
+	kill -s KILL "$pid"
+	wait "$pid" 2>/dev/null
+	left=$pid
+	pid=
+}
+
+# Why there can be no scratch file system here; nothing if there can.
+no_scratch() {
+	if [ "$(id -u)" != 0 ]; then
+		echo 'not root'
+	elif ! unshare --mount true 2>/dev/null; then
+		echo 'root without the right to mount'
+	elif ! (: <>/dev/loop-control) 2>/dev/null; then
+		echo 'no loop devices'
+	elif ! PATH=$PATH:/usr/sbin:/sbin command -v mkfs.xfs >/dev/null; then
+		echo 'no mkfs.xfs'
+	elif ! "$command" bench interleaved --scratch --total 64M \
+		--records 64k --contenders kernel:none --rounds 1 --dsync no \
+		>"$work/out" 2>"$work/err" &&
+		grep -q 'of free memory' "$work/err"; then
+		cat "$work/err"
+	fi
+}
+
+for point in in_dir in_file; do
+	interrupted INT "$point" --dir "$work/dir"
+	interrupted TERM "$point" --dir "$work/dir" --overwrite --json
 done
-[ -n "$during" ] || fail 'a run in a directory leaves no trace to look for'
-if [ "$(id -u)" = 0 ] && [ -e /dev/loop-control ]; then
-	for seconds in 0.05 0.3 1.5; do
-		interrupted INT "$seconds" --scratch
-		interrupted TERM "$seconds" --scratch --json
+
+# What kill -9 leaves goes with the next run, if it is empty and nobody's.
+mkdir "$work/dir/dropbehind-bench-$$-abcdef"
+: &
+wait $!
+mkdir "$work/dir/dropbehind-bench-$!-abcdef"
+mkdir "$work/dir/dropbehind-bench-$!-abcdeg"
+touch "$work/dir/dropbehind-bench-$!-abcdeg/file"
+expect 0 'verified' bench interleaved --dir "$work/dir" --total 256k \
+	--records 64k --rounds 1 --threads 4 --contenders kernel:none
+[ -d "$work/dir/dropbehind-bench-$$-abcdef" ] ||
+	fail 'the directory of a process that lives was removed'
+[ ! -d "$work/dir/dropbehind-bench-$!-abcdef" ] ||
+	fail 'the directory of a process that is gone was not removed'
+[ -f "$work/dir/dropbehind-bench-$!-abcdeg/file" ] ||
+	fail 'a directory was removed that was not empty'
+rm -r "$work/dir"/*
+
+reason=$(no_scratch)
+if [ -z "$reason" ]; then
+	for point in in_scratch_dir in_loop in_mount; do
+		interrupted INT "$point" --scratch
+		interrupted TERM "$point" --scratch --json
 	done
-	echo "$during" | grep -q memfd ||
-		fail "no loop device to look for, only: $during"
+	killed in_mount --scratch
+	ls -d /tmp/dropbehind-bench-"$left"-* >/dev/null ||
+		fail 'kill -9 leaves no directory; the manual says that it does'
+	expect 0 'verified' bench interleaved --scratch --total 256k \
+		--records 64k --rounds 1 --threads 4 --contenders kernel:none
+	[ -z "$(traces "$left")" ] ||
+		fail "still there after another run: $(traces "$left")"
 else
-	echo 'not root, or no loop devices: --scratch is not interrupted'
+	echo "skipped: --scratch is not interrupted: $reason"
 fi
 
 exit $failed
