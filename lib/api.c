@@ -113,7 +113,9 @@ static int copy_options(struct dbh_options *to, const struct dbh_options *from)
 	memset(to, 0, sizeof(*to));
 	if (!from)
 		return 0;
-	if (from->struct_size < sizeof(size_t))
+	/* No structure will ever be larger than a page: that is garbage. */
+	if (from->struct_size < sizeof(size_t) ||
+	    from->struct_size > PAGE_BYTES)
 		return -EINVAL;
 	/* A newer caller may ask for what this library does not know. */
 	for (size_t i = sizeof(*to); i < from->struct_size; i++)
@@ -220,7 +222,7 @@ static ssize_t run(struct dbh_file *file, bool write, const struct iovec *iov,
 DBH_PUBLIC ssize_t dbh_pread(struct dbh_file *file, void *buf, size_t len,
 			     off_t off, unsigned flags)
 {
-	struct iovec iov = { buf, MIN(len, (size_t)RW_MAX_BYTES) };
+	struct iovec iov = { buf, len };
 
 	return run(file, false, &iov, 1, off, flags);
 }
@@ -228,8 +230,7 @@ DBH_PUBLIC ssize_t dbh_pread(struct dbh_file *file, void *buf, size_t len,
 DBH_PUBLIC ssize_t dbh_pwrite(struct dbh_file *file, const void *buf,
 			      size_t len, off_t off, unsigned flags)
 {
-	struct iovec iov = { (void *)(uintptr_t)buf,
-			     MIN(len, (size_t)RW_MAX_BYTES) };
+	struct iovec iov = { (void *)(uintptr_t)buf, len };
 
 	return run(file, true, &iov, 1, off, flags);
 }

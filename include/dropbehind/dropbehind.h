@@ -172,7 +172,8 @@ ssize_t dbh_pwritev(struct dbh_file *file, const struct iovec *iov, int cnt,
 		    off_t off, unsigned flags);
 
 /**
- * dbh_cb - called once, from an engine thread, when a request is done
+ * dbh_cb - called once, when a request is done: from an engine thread, or from
+ * the call that submitted it
  * @result: what the blocking call would have returned
  *
  * It may submit further requests; it must not block for long, and it must not
@@ -184,7 +185,8 @@ typedef void dbh_cb(void *arg, ssize_t result);
  * dbh_submit_read, dbh_submit_write - the same, without waiting
  *
  * The vectors are copied; the memory they name must stay until @cb.
- * Where the request can be finished at once, @cb runs before the call returns.
+ * Where the request can be finished at once, @cb runs before the call returns,
+ * unless that was made in a callback.
  *
  * Return: 0, and @cb will be called; else a negative errno and it will not.
  */
@@ -201,9 +203,10 @@ int dbh_submit_write(struct dbh_file *file, const struct iovec *iov, int cnt,
  * @cnt: in: entries of @iov; out: entries used
  * @out: to be handed to dbh_write_end()
  *
- * The folios are locked until dbh_write_end(): readers, writers and writeback
- * of that range wait. A thread must not make another call on the same file
- * meanwhile.
+ * The folios are locked until dbh_write_end(): readers, writers, syncs and
+ * writeback of that range wait, and the device's writeback may wait with them;
+ * so do not lend for long. A thread must make no other call of the engine
+ * meanwhile. O_APPEND, O_SYNC and O_DSYNC of the handle do not apply.
  *
  * Return: bytes lent, from @off on: at least one, maybe fewer than @len; or
  * the errors of dbh_pwrite().
@@ -214,10 +217,11 @@ ssize_t dbh_write_begin(struct dbh_file *file, off_t off, size_t len,
 
 /**
  * dbh_write_end - give the folios back
- * @written: bytes stored from the start of the range; the rest is as it was
+ * @written: bytes stored from the start of the range; what lies behind them
+ *	must not have been touched, for it may be cached data of the file
  *
  * Return: @written, or -EINVAL if that is more than was lent (the folios are
- * then given back with nothing written).
+ * then given back with nothing written); -EPERM in a forked child.
  */
 ssize_t dbh_write_end(struct dbh_write *write, size_t written);
 

@@ -23,6 +23,7 @@ void iolock_init(struct iolock *l)
 int iolock_shared(struct iolock *l, struct waiter *w)
 {
 	int slot = (int)((unsigned)sched_getcpu() % IOLOCK_SLOTS);
+	uint64_t ticket;
 
 	for (;;) {
 		atomic_fetch_add(&l->slot[slot].nr, 1);
@@ -31,8 +32,9 @@ int iolock_shared(struct iolock *l, struct waiter *w)
 		iolock_unshared(l, slot);
 		if (!w)
 			return -EAGAIN;
-		waitq_add(&l->waiters, w, l);
-		if (atomic_load(&l->excl) || !waitq_cancel(&l->waiters, w))
+		ticket = waitq_add(&l->waiters, w, l);
+		if (atomic_load(&l->excl) ||
+		    !waitq_cancel(&l->waiters, w, ticket))
 			return -EIOCBQUEUED;
 	}
 }
@@ -56,6 +58,7 @@ int iolock_exclusive_try(struct iolock *l, struct waiter *w, bool *claimed)
 {
 	for (;;) {
 		uint32_t free = 0;
+		uint64_t ticket;
 		bool ours;
 
 		if (!*claimed)
@@ -72,11 +75,11 @@ int iolock_exclusive_try(struct iolock *l, struct waiter *w, bool *claimed)
 		}
 		/* Not to be touched once the waiter is queued. */
 		ours = *claimed;
-		waitq_add(&l->waiters, w,
-			  ours ? (const void *)&l->excl : l);
+		ticket = waitq_add(&l->waiters, w,
+				   ours ? (const void *)&l->excl : l);
 		if (ours ? !drained(l) : atomic_load(&l->excl) != 0)
 			return -EIOCBQUEUED;
-		if (!waitq_cancel(&l->waiters, w))
+		if (!waitq_cancel(&l->waiters, w, ticket))
 			return -EIOCBQUEUED;
 	}
 }

@@ -9,29 +9,34 @@ void waitq_init(struct waitq *q)
 	mutex_init(&q->lock, RANK_WAITQ);
 	atomic_init(&q->nr, 0);
 	list_init(&q->list);
+	q->tickets = 0;
 }
 
-void waitq_add(struct waitq *q, struct waiter *w, const void *key)
+uint64_t waitq_add(struct waitq *q, struct waiter *w, const void *key)
 {
+	uint64_t ticket;
+
 	mutex_lock(&q->lock);
+	ticket = w->ticket = ++q->tickets;
 	w->key = key;
 	list_add_tail(&w->link, &q->list);
 	atomic_fetch_add(&q->nr, 1);
 	mutex_unlock(&q->lock);
+	return ticket;
 }
 
-bool waitq_cancel(struct waitq *q, struct waiter *w)
+bool waitq_cancel(struct waitq *q, struct waiter *w, uint64_t ticket)
 {
 	struct list_head *pos;
 	bool queued = false;
 
 	/* Looked for on the list, not in the waiter: once woken, that may wait
-	 * in another queue by now. If it has come back to this one, taking it
-	 * off makes the caller the one who goes on: just as well. */
+	 * in another queue by now. And if it is back in this one, another
+	 * thread has queued it, which has gone on with the request since. */
 	mutex_lock(&q->lock);
 	list_for_each(pos, &q->list) {
 		if (pos == &w->link) {
-			queued = true;
+			queued = w->ticket == ticket;
 			break;
 		}
 	}

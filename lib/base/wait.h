@@ -25,12 +25,14 @@
  * @link: the queue's, from waitq_add() until wake()
  * @key: what for, where a queue serves several things
  * @arg: whatever the waker of that queue wants to know; set before queuing
+ * @ticket: of its last waitq_add(), under the queue's lock
  * @wake: called once, with no lock held; the waiter may be gone afterwards
  */
 struct waiter {
 	struct list_head link;
 	const void *key;
 	uint64_t arg;
+	uint64_t ticket;
 	void (*wake)(struct waiter *w);
 };
 
@@ -38,19 +40,22 @@ struct waiter {
  * struct waitq - who waits for something
  * @lock: of the list
  * @nr: how many; changed under @lock, read without
+ * @tickets: given out
  */
 struct waitq {
 	struct mutex lock;
 	_Atomic uint32_t nr;
 	struct list_head list;
+	uint64_t tickets;
 };
 
 void waitq_init(struct waitq *q);
 /** Queue @w for @key. The caller then looks once more whether it need wait,
- * and if not takes it back with waitq_cancel(). */
-void waitq_add(struct waitq *q, struct waiter *w, const void *key);
-/** Take @w back. Return: false if it was woken or is just being woken. */
-bool waitq_cancel(struct waitq *q, struct waiter *w);
+ * and if not takes it back with waitq_cancel(). Return: a ticket for that. */
+uint64_t waitq_add(struct waitq *q, struct waiter *w, const void *key);
+/** Take @w back, as it was queued with @ticket. Return: false if it was woken or
+ * is just being woken, also if it has come back to this queue since. */
+bool waitq_cancel(struct waitq *q, struct waiter *w, uint64_t ticket);
 /** Wake up to @max waiters for @key, the first ones first; NULL: for any. */
 void waitq_wake(struct waitq *q, const void *key, unsigned max);
 

@@ -138,6 +138,7 @@ struct store_ops {
  * @offset_align, @mem_align: of bios; powers of two, 512 to 65536
  * @min_folio_bytes: the minimum folio: a power of two, 4096 to 65536; a
  *	multiple of both alignments
+ * @max_bytes: the largest file that it takes
  * @direct: enum store_direct, atomic (proved by the first write)
  * @writable: opened for writing
  * @dev, @ino: identity, set before publish
@@ -147,6 +148,7 @@ struct store {
 	uint32_t offset_align;
 	uint32_t mem_align;
 	uint32_t min_folio_bytes;
+	uint64_t max_bytes;
 	_Atomic unsigned direct;
 	bool writable;
 	dev_t dev;

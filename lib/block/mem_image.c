@@ -142,6 +142,7 @@ int mem_base_init(struct mem_base *base, const struct store_ops *ops,
 	base->store.offset_align = align;
 	base->store.mem_align = align;
 	base->store.min_folio_bytes = min_folio_bytes;
+	base->store.max_bytes = INT64_MAX;
 	base->store.direct = STORE_PROVEN;
 	base->store.writable = true;
 	base->store.ino = (ino_t)atomic_fetch_add(&next_ino, 1);

@@ -734,6 +734,24 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
+/* The largest file here: the last offset that lseek() takes. There is no other
+ * way to ask, and a write beyond it must be refused at once. */
+static uint64_t largest_file(int fd)
+{
+	uint64_t low = 0, high = INT64_MAX;
+
+	while (low < high) {
+		uint64_t mid = high - (high - low) / 2;
+
+		if (lseek(fd, (off_t)mid, SEEK_SET) < 0)
+			high = mid - 1;
+		else
+			low = mid;
+	}
+	lseek(fd, 0, SEEK_SET);
+	return low ? low : INT64_MAX;
+}
+
 static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 {
 	f->in_memory = fs->in_memory;
@@ -741,6 +759,7 @@ static void set_geometry(struct store_file *f, const struct kcache_fs *fs)
 	f->kc = (struct kcache){ f->fd, fs->stacked };
 	f->store.offset_align = fs->offset_align;
 	f->store.mem_align = fs->mem_align;
+	f->store.max_bytes = largest_file(f->fd);
 	f->store.min_folio_bytes = max_u32(
 		fs->block_bytes, max_u32(fs->offset_align, fs->mem_align));
 }

@@ -126,12 +126,18 @@ static void busy_mod(struct mapping *m, struct folio *f, bool busy)
 static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 		     bool edge)
 {
+	long pages = (long)folio_pages(f), old;
+
 	if (edge) {
 		n->edge |= folio_mask(f);
-		atomic_fetch_add(&e->nr_edges, (long)folio_pages(f));
+		old = atomic_fetch_add(&e->nr_edges, pages);
+		/* Too many now: the flusher evicts the oldest. */
+		if (old <= e->limit.edge_pages &&
+		    old + pages > e->limit.edge_pages)
+			wb_kick(f->mapping->wb);
 	} else {
 		n->edge &= ~folio_mask(f);
-		atomic_fetch_sub(&e->nr_edges, (long)folio_pages(f));
+		atomic_fetch_sub(&e->nr_edges, pages);
 	}
 }
 
@@ -162,7 +168,7 @@ static void tag_mod(uint64_t *tag, uint64_t mask, bool set)
 }
 
 /* Put the node where the flusher will find what may be written of it. */
-static void node_wb_update(struct wb *wb, struct node *n)
+void node_wb_update(struct wb *wb, struct node *n)
 {
 	enum node_wb want = !node_writable(n)  ? NODE_IDLE :
 			    node_is_ready(n) ? NODE_READY :

@@ -76,8 +76,11 @@ static inline long wb_stat(struct wb *wb, enum wb_stat item)
  */
 void folio_change(struct node *n, struct folio *f, uint32_t set,
 		  uint32_t clear);
-/** The same for one who does not hold the node. */
+/** folio_change() for one who does not hold the node. */
 void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear);
+/** Put a locked node on the list where the flusher will find what may be written
+ * of it; folio_change() does so itself. */
+void node_wb_update(struct wb *wb, struct node *n);
 
 /**
  * dirty_reserve - pay for pages that will become dirty (R12)

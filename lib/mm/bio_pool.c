@@ -81,6 +81,7 @@ static struct bio *get(struct dbh_engine *e, struct list_head *list,
 		       struct waiter *w)
 {
 	struct bio *bio = NULL;
+	uint64_t ticket;
 
 	mutex_lock(&e->bio_lock);
 	if (!list_empty(list)) {
@@ -90,9 +91,9 @@ static struct bio *get(struct dbh_engine *e, struct list_head *list,
 	mutex_unlock(&e->bio_lock);
 	if (bio || !w)
 		return bio;
-	waitq_add(&e->bio_waitq, w, list);
+	ticket = waitq_add(&e->bio_waitq, w, list);
 	mutex_lock(&e->bio_lock);
-	if (!list_empty(list) && waitq_cancel(&e->bio_waitq, w)) {
+	if (!list_empty(list) && waitq_cancel(&e->bio_waitq, w, ticket)) {
 		bio = list_first_entry(list, struct bio, list);
 		list_del(&bio->list);
 	}

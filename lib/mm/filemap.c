@@ -62,6 +62,7 @@ static bool runs_ahead(struct mapping *m, pgoff_t index)
 static int open_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 {
 	struct dbh_engine *e = m->engine;
+	uint64_t ticket;
 
 	if (likely(!runs_ahead(m, index)))
 		return 0;
@@ -69,11 +70,11 @@ static int open_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 		return -EAGAIN;
 	stat_inc(e, throttled);
 	w->arg = index;
-	waitq_add(&e->open_waitq, w, m);
+	ticket = waitq_add(&e->open_waitq, w, m);
 	wb_kick(m->wb);
 	if (runs_ahead(m, index))
 		return -EIOCBQUEUED;
-	return waitq_cancel(&e->open_waitq, w) ? 0 : -EIOCBQUEUED;
+	return waitq_cancel(&e->open_waitq, w, ticket) ? 0 : -EIOCBQUEUED;
 }
 
 void open_wake_all(struct dbh_engine *e)
@@ -262,6 +263,16 @@ wait:
 	return err ? err : -EEXIST;
 }
 
+static bool reserve_coverage(struct dbh_engine *e, struct folio *f,
+			     unsigned start, unsigned end)
+{
+	unsigned size = (unsigned)folio_bytes(f);
+
+	return coverage_reserve(&f->cov, &e->pool, size, start, end) ||
+	       (reclaim_clean(e, 8) &&
+		coverage_reserve(&f->cov, &e->pool, size, start, end));
+}
+
 /* Make a locked folio ready to be written into; unlocked on failure. */
 static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 			 size_t len, unsigned flags, struct waiter *w,
@@ -274,10 +285,13 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 	int err;
 
 	if (f->flags & FOLIO_WRITEBACK) {
-		/* It is wanted again: it need not be read back later. */
-		if ((f->flags & FOLIO_DROPBEHIND) &&
-		    (n < folio_bytes(f) || !(flags & DBH_DONTCACHE)))
+		/* It is wanted again: it need not be read back later. Should
+		 * the writer not come back, it expires. */
+		if (w && (f->flags & FOLIO_DROPBEHIND) &&
+		    (n < folio_bytes(f) || !(flags & DBH_DONTCACHE))) {
 			folio_change_flags(f, 0, FOLIO_DROPBEHIND);
+			lru_move(e, f, FOLIO_ON_EDGES);
+		}
 		if (w)
 			folio_wait_writeback(e, f, w);
 		folio_unlock(e, f);
@@ -288,9 +302,11 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 		folio_drop(e, f); /* a read that failed */
 		return -EEXIST;
 	}
-	if (n < folio_bytes(f) && f->order > m->min_order) {
+	if ((n < folio_bytes(f) || (flags & FILEMAP_LENT)) &&
+	    f->order > m->min_order) {
 		f = folio_split(f, pos >> PAGE_SHIFT,
-				covers_folio(m, pos, len) ?
+				covers_folio(m, pos, len) &&
+						!(flags & FILEMAP_LENT) ?
 					order_within(pos >> PAGE_SHIFT, len,
 						     m->min_order, f->order) :
 					m->min_order);
@@ -300,8 +316,7 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 	seq = mem_seq(e);
 	if ((f->flags & FOLIO_EDGE) &&
 	    (n < folio_bytes(f) || (flags & FILEMAP_LENT)) &&
-	    !coverage_reserve(&f->cov, &e->pool, (unsigned)folio_bytes(f),
-			      (unsigned)off, (unsigned)(off + n)))
+	    !reserve_coverage(e, f, (unsigned)off, (unsigned)(off + n)))
 		goto wait;
 	if (!dirty_charge(f))
 		goto wait;

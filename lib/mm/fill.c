@@ -89,7 +89,7 @@ static void fill_range_done(struct fill *fill)
 	int err = fill->bio.status;
 
 	if (err) {
-		errseq_set(&fill->m->wb_err, err);
+		writeback_failed(fill->m, err);
 		fill->folio->flags |= FOLIO_FAILED;
 	}
 	folio_unlock(fill->m->engine, fill->folio);
@@ -104,10 +104,15 @@ static void fill_index(struct mapping *m, pgoff_t index, struct batch *batch)
 
 	if (!f)
 		return;
-	/* The request first: who waits for one must not hold a folio that the
-	 * holder of another waits for. */
+	/* Neither is held while the other is waited for: the folio may be lent
+	 * to a slow caller, and others need the request. */
 	fill = fill_get_wait(e);
-	folio_lock(e, f);
+	while (!folio_trylock(f)) {
+		fill_put(e, fill);
+		folio_lock(e, f);
+		folio_unlock(e, f);
+		fill = fill_get_wait(e);
+	}
 	if (folio_is(f, m, index) &&
 	    (f->flags & (FOLIO_DIRTY | FOLIO_UPTODATE)) == FOLIO_DIRTY) {
 		batch_get(batch);
@@ -157,8 +162,10 @@ static void evict_filled(struct fill *fill)
 
 	f->flags &= ~FOLIO_EVICTING;
 	if (fill->bio.status) {
-		errseq_set(&fill->m->wb_err, fill->bio.status);
+		writeback_failed(fill->m, fill->bio.status);
 		f->flags |= FOLIO_FAILED;
+		/* To the young end: others first. */
+		lru_move(e, f, FOLIO_ON_EDGES);
 		folio_unlock(e, f);
 		return;
 	}
@@ -204,7 +211,7 @@ static void edge_evict(struct fill *fill, struct folio *f)
 static bool evictable(const struct folio *f)
 {
 	return f->mapping && !(f->flags & (FOLIO_EVICTING | FOLIO_WRITEBACK)) &&
-	       !atomic_load(&f->mapping->failing);
+	       mapping_due(f->mapping);
 }
 
 /* The oldest edge that can be had, locked, if it is old enough. */

@@ -105,12 +105,6 @@ static void take_nodes(struct flusher *fl, struct list_head *list,
 	mutex_unlock(&wb->list_lock);
 }
 
-static bool mapping_due(const struct mapping *m)
-{
-	return !atomic_load(&m->failing) ||
-	       (int32_t)(clock_coarse_ms() - atomic_load(&m->retry_ms)) >= 0;
-}
-
 /* Write what was taken, neighbours together. */
 static void write_nodes(struct flusher *fl)
 {
@@ -214,10 +208,13 @@ static bool flush_dirty(struct flusher *fl, bool pressure)
 
 	if (pressure || cached_dirty(fl->wb) > e->limit.background_pages)
 		age = 0;
-	/* One at a time: the next round sees whether more is needed. */
-	m = oldest_dirty(fl->wb, age);
-	if (m)
+	/* By age all of them, each goes to the young end; for room one at a
+	 * time, and the next round sees whether more is needed. */
+	while ((m = oldest_dirty(fl->wb, age))) {
 		writeback_range(m, 0, UINT64_MAX, WRITEBACK_KNOWN, NULL);
+		if (!age)
+			break;
+	}
 	return atomic_load(&e->stats.write_bios) != bios;
 }
 

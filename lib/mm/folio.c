@@ -18,16 +18,17 @@ static struct waitq *folio_waitq(struct dbh_engine *e, const struct folio *f)
 bool folio_wait_unlock(struct dbh_engine *e, struct folio *f, struct waiter *w)
 {
 	struct waitq *q = folio_waitq(e, f);
+	uint64_t ticket;
 	uint32_t v;
 
-	waitq_add(q, w, f);
+	ticket = waitq_add(q, w, f);
 	v = atomic_load(&f->lock);
 	while (v == 1)
 		if (atomic_compare_exchange_weak(&f->lock, &v, 2))
 			v = 2;
 	if (v == 2)
 		return true;
-	return !waitq_cancel(q, w);
+	return !waitq_cancel(q, w, ticket);
 }
 
 void folio_lock(struct dbh_engine *e, struct folio *f)

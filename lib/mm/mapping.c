@@ -542,6 +542,7 @@ static struct mapping *mapping_new(struct dbh_engine *e)
 	list_init(&m->dirty_link);
 	iolock_init(&m->io_lock);
 	mutex_init(&m->size_lock, RANK_SIZE);
+	mutex_init(&m->mtime_lock, RANK_LEAF);
 	mutex_init(&m->tree_lock, RANK_TREE);
 	mutex_init(&m->sync.lock, RANK_SYNC);
 	list_init(&m->sync.waiting);
@@ -574,7 +575,7 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	while (min_folio_bytes(m) < store->min_folio_bytes)
 		m->min_order++;
 	m->refs = 0;
-	m->closing = false;
+	m->closing = 0;
 	atomic_store(&m->i_size, 0);
 	atomic_store(&m->disk_size, 0);
 	atomic_store(&m->disk_bound, 0);
@@ -583,6 +584,7 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	atomic_store(&m->failing, false);
 	atomic_store(&m->mtime_pending, false);
 	atomic_store(&m->open_hint, UINT64_MAX);
+	m->mtime = (struct timespec){ 0 };
 	m->backoff_ms = 0;
 	return m;
 }

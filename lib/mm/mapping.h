@@ -12,6 +12,7 @@
 
 #include <bsd/sys/tree.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "base/errseq.h"
 #include "base/iolock.h"
@@ -111,6 +112,7 @@ struct sync_group {
  *
  * @engine, @store, @wb, @id, @min_order: set before publish
  * @refs: open handles; under engine->lock
+ * @closing: handles being closed; under engine->lock
  * @link: in engine->mappings; under engine->lock
  * @io_lock: shared by every read and write, exclusive for truncate and append
  * @i_size: the logical size. Grows by i_size_grow() under a folio lock;
@@ -128,7 +130,8 @@ struct sync_group {
  * @failing: a write failed and none has succeeded since
  * @retry_ms, @backoff_ms: when a failing mapping is tried again
  * @sync: group commit (R14)
- * @mtime_pending: data was written that the store has not seen
+ * @mtime_pending: data was written since @mtime was set; @mtime: what fstat said
+ *	last, under @mtime_lock
  * @open_hint: no node before it (base) is open
  * @io: requests in flight, which use the store
  *
@@ -142,7 +145,7 @@ struct mapping {
 	uint32_t id;
 	unsigned min_order;
 	unsigned refs;
-	bool closing;
+	unsigned closing;
 	struct list_head link; /* while free: in engine->free_mappings */
 	struct iolock io_lock;
 	_Atomic uint64_t i_size cacheline_aligned;
@@ -161,6 +164,8 @@ struct mapping {
 	uint32_t backoff_ms;
 	struct sync_group sync;
 	_Atomic bool mtime_pending;
+	struct mutex mtime_lock;
+	struct timespec mtime;
 	_Atomic pgoff_t open_hint;
 	_Atomic uint32_t io;
 };

@@ -197,17 +197,19 @@ static bool worth_waking(struct dbh_engine *e)
 
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
 {
+	uint64_t ticket;
+
 	if (!w)
 		return -EAGAIN;
 	stat_inc(e, throttled);
-	waitq_add(&e->mem_waitq, w, e);
+	ticket = waitq_add(&e->mem_waitq, w, e);
 	pressure_all(e);
 	/* seq_cst here, in waitq_add() and in mem_wake(): memory that was
 	 * freed after the caller found none has changed the count, or its
 	 * freer sees the waiter. */
 	if (mem_seq(e) == seq || !worth_waking(e))
 		return -EIOCBQUEUED;
-	return waitq_cancel(&e->mem_waitq, w) ? 0 : -EIOCBQUEUED;
+	return waitq_cancel(&e->mem_waitq, w, ticket) ? 0 : -EIOCBQUEUED;
 }
 
 void mem_wake(struct dbh_engine *e)

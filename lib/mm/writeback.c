@@ -27,17 +27,34 @@
 
 /* ---- the end of a bio ------------------------------------------------ */
 
-static void writeback_failed(struct mapping *m, int err)
+bool mapping_due(const struct mapping *m)
+{
+	return !atomic_load(&m->failing) ||
+	       (int32_t)(clock_coarse_ms() - atomic_load(&m->retry_ms)) >= 0;
+}
+
+void writeback_failed(struct mapping *m, int err)
 {
 	uint32_t backoff = m->backoff_ms;
 
-	/* Only the flusher's next try depends on these; a race between two
-	 * ends makes it a little earlier or later. */
+	errseq_set(&m->wb_err, err);
+	/* Of a burst of failures the first one counts. Only the flusher's next
+	 * try depends on this; a race between two ends makes it a little
+	 * earlier or later. */
+	if (!mapping_due(m))
+		return;
 	backoff = backoff ? MIN(backoff * 2, BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
 	atomic_store(&m->retry_ms, clock_coarse_ms() + backoff);
 	m->backoff_ms = backoff;
-	errseq_set(&m->wb_err, err);
 	atomic_store(&m->failing, true);
+}
+
+static void writeback_succeeded(struct mapping *m)
+{
+	if (likely(!atomic_load_explicit(&m->failing, memory_order_relaxed)))
+		return;
+	atomic_store(&m->failing, false);
+	m->backoff_ms = 0;
 }
 
 /* One folio of an ended bio, locked, as its node. Return: it is to be freed. */
@@ -131,13 +148,10 @@ void writeback_end(struct bio *bio)
 	struct ended end = { .m = m };
 	int err = bio->status;
 
-	if (unlikely(err)) {
+	if (unlikely(err))
 		writeback_failed(m, err);
-	} else if (unlikely(atomic_load_explicit(&m->failing,
-						 memory_order_relaxed))) {
-		atomic_store(&m->failing, false);
-		m->backoff_ms = 0;
-	}
+	else
+		writeback_succeeded(m);
 	paranoid_enter();
 	for (uint32_t i = 0; i < bio->nr_vecs; i++) {
 		char *at = bio->vecs[i].iov_base;
@@ -179,7 +193,6 @@ static void wb_bio_submit(struct wb_bio *b)
 
 	b->bio.store = b->m->store;
 	b->bio.op = BIO_WRITE;
-	b->bio.vecs = b->vecs;
 	b->bio.end_io = writeback_end;
 	atomic_fetch_add(&e->wb_in_flight, 1);
 	mapping_io_get(b->m);
@@ -212,11 +225,14 @@ static void collect_submit_beyond(struct collect *c, struct wb_bio *b)
 	if (size > pos && size < end) {
 		disk_bound_raise(m, end);
 		/* It rewrites the block that holds the on-disk end, and goes
-		 * on from there: nothing else may be beyond before. */
+		 * on from there: nothing else may be beyond before. Once it
+		 * has ended, only our hold keeps the mapping. */
+		mapping_io_get(m);
 		err = wb_bio_submit_wait(b);
 		if (!err && atomic_load(&m->disk_size) < end)
 			atomic_store(&m->disk_size, end);
 		mutex_unlock(&m->size_lock);
+		mapping_io_put(m);
 		if (c->batch)
 			batch_put(c->batch, err);
 		return;
@@ -375,6 +391,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	if (!c->b) {
 		/* Got while no lock is held. */
 		c->b = wb_bio_get(c->m->engine);
+		c->b->bio.vecs = c->b->vecs;
 		c->b->bio.len = 0;
 		c->b->bio.nr_vecs = 0;
 	}
@@ -403,6 +420,9 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	paranoid_leave();
 	if (res == COLLECT_NEXT)
 		*index = base + NODE_PAGES;
+	/* What was skipped, because somebody had its lock, is not forgotten. */
+	if (c->mode == WRITEBACK_DROPBEHIND)
+		node_wb_update(c->m->wb, n);
 	mutex_unlock(&n->lock);
 	open_wake(c->m);
 	if (res == COLLECT_FULL)
@@ -653,6 +673,20 @@ static struct folio *tail_lock(struct mapping *m, uint64_t *size)
 	return NULL;
 }
 
+/* The tail could not even be begun: it has failed all the same (R15). */
+static int tail_failed(struct mapping *m, int err)
+{
+	uint64_t size;
+	struct folio *f = tail_lock(m, &size);
+
+	writeback_failed(m, err);
+	if (f) {
+		f->flags |= FOLIO_FAILED;
+		folio_unlock(m->engine, f);
+	}
+	return err;
+}
+
 static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 {
 	struct dbh_engine *e = m->engine;
@@ -670,7 +704,7 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 		folio_unlock(e, f);
 		err = disk_size_extend_locked(m, pos);
 		if (err)
-			return err;
+			return tail_failed(m, err);
 		f = tail_lock(m, &size);
 		if (!f)
 			return 0;
@@ -689,7 +723,9 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 					size - pos, pos);
 	if (err)
 		writeback_failed(m, err);
-	else if (atomic_load(&m->disk_size) < size)
+	else
+		writeback_succeeded(m);
+	if (!err && atomic_load(&m->disk_size) < size)
 		atomic_store(&m->disk_size, size);
 	folio_lock(e, f);
 	folio_change_flags(f, err ? FOLIO_DIRTY : 0, FOLIO_WRITEBACK);

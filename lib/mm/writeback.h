@@ -76,6 +76,12 @@ void *flusher_main(void *wb);
 /** Ask the flusher to look now. Any context. */
 void wb_kick(struct wb *wb);
 
+/** Reading or writing what is dirty has failed (R15): tell it to every handle, and
+ * let the flusher try again after a while, longer each time. */
+void writeback_failed(struct mapping *m, int err);
+/** Not failing, or to be tried again now. */
+bool mapping_due(const struct mapping *m);
+
 /** While something may go to disk, the flusher looks so often. */
 #define UNCACHED_TICK_MS 12u
 /** How often it looks for what comes of age. */

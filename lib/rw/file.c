@@ -109,13 +109,19 @@ static int new_mapping_locked(struct dbh_engine *e, struct store *store,
 }
 
 static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
-			       struct mapping **out)
+			       bool created, struct mapping **out)
 {
 	struct store *store;
-	bool writable;
+	bool writable = true;
 	int fd, err;
 
-	fd = reopen(path_fd, flags, &writable);
+	/* Who has just made the file may write it, whatever its mode. */
+	if (created) {
+		fd = fcntl(path_fd, F_DUPFD_CLOEXEC, 0);
+		fd = fd < 0 ? -errno : fd;
+	} else {
+		fd = reopen(path_fd, flags, &writable);
+	}
 	if (fd < 0)
 		return fd;
 	err = own(fd, writable);
@@ -157,7 +163,7 @@ static int make_writable_locked(struct mapping *m, int path_fd)
 	return err;
 }
 
-/* O_PATH, created if asked for. */
+/* O_PATH, or for reading and writing if it was created. */
 static int open_path(int dirfd, const char *path, int flags, mode_t mode,
 		     bool *created)
 {
@@ -175,7 +181,7 @@ static int open_path(int dirfd, const char *path, int flags, mode_t mode,
 		/* EXCL: the inode is new, nobody has a mapping of it. A link
 		 * to nowhere says EEXIST here and ENOENT above: follow it. */
 		fd = openat(dirfd, path,
-			    O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, mode);
+			    O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode);
 		if (fd >= 0) {
 			*created = true;
 			return fd;
@@ -231,7 +237,7 @@ static int get_mapping(struct dbh_engine *e, int path_fd, int flags,
 	mutex_lock(&e->lock);
 	m = find_mapping_locked(e, st.st_dev, st.st_ino);
 	if (!m)
-		err = make_mapping_locked(e, path_fd, flags, &m);
+		err = make_mapping_locked(e, path_fd, flags, created, &m);
 	else if (!m->store->writable && (flags & O_ACCMODE) != O_RDONLY)
 		err = make_writable_locked(m, path_fd);
 	if (!err) {
@@ -329,10 +335,17 @@ int file_open_store(struct dbh_engine *e, struct store *store, int flags,
  * opened again, and written to: what is dirty then stays. */
 static int write_out(struct mapping *m)
 {
-	int err = mapping_write_all(m), res;
+	struct stat st;
+	int err, res;
 
-	if (err && atomic_load(&m->nr_dirty))
-		return err;
+	err = mapping_write_all(m);
+	if (err && atomic_load(&m->nr_dirty)) {
+		if (m->store->ops->stat(m->store, &st) || st.st_nlink)
+			return err;
+		/* It has no name any more: nobody could open it again, to
+		 * try once more or to give the data up. */
+		mapping_discard_all(m);
+	}
 	mapping_drop_clean(m);
 	res = m->store->ops->settle(m->store);
 	return err ? err : res;
@@ -356,20 +369,19 @@ int file_close(struct dbh_file *file)
 	int err = 0, news;
 	bool last;
 
+	/* Whoever closes counts in closing: the mapping cannot go meanwhile.
+	 * Of two that close together the second one is the last. */
 	mutex_lock(&e->lock);
-	last = m->refs == 1 && !m->closing;
-	m->closing |= last;
+	last = !--m->refs;
+	m->closing++;
 	mutex_unlock(&e->lock);
 	if (last)
-		/* The handle still counts: the mapping cannot go. */
 		err = write_out(m);
 	else if (atomic_load(&file->read_once))
 		mapping_drop_once(m);
 	news = file_check_error(file);
 	mutex_lock(&e->lock);
-	if (last)
-		m->closing = false;
-	m->refs--;
+	m->closing--;
 	e->nr_files--;
 	if (!m->refs && !m->closing) {
 		atomic_store(&m->flush_failed, false);
@@ -403,6 +415,12 @@ int files_finish(struct dbh_engine *e)
 	return err;
 }
 
+static bool later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec :
+					a->tv_nsec > b->tv_nsec;
+}
+
 int file_stat(struct dbh_file *file, struct stat *st)
 {
 	struct mapping *m = file->m;
@@ -420,10 +438,14 @@ int file_stat(struct dbh_file *file, struct stat *st)
 		below.st_blocks = MAX(below.st_blocks,
 				      (blkcnt_t)(atomic_load(&m->nr_dirty) *
 						 (PAGE_BYTES / 512)));
-	if (atomic_exchange(&m->mtime_pending, false)) {
-		clock_gettime(CLOCK_REALTIME, &below.st_mtim);
-		below.st_ctim = below.st_mtim;
-	}
+	mutex_lock(&m->mtime_lock);
+	if (atomic_exchange(&m->mtime_pending, false))
+		clock_gettime(CLOCK_REALTIME, &m->mtime);
+	if (later(&m->mtime, &below.st_mtim))
+		below.st_mtim = m->mtime;
+	if (later(&m->mtime, &below.st_ctim))
+		below.st_ctim = m->mtime;
+	mutex_unlock(&m->mtime_lock);
 	*st = below;
 	return 0;
 }

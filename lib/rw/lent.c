@@ -11,11 +11,13 @@
 /**
  * struct dbh_write - folios lent
  * @slot: of the io_lock, held shared until the end
+ * @lent: bytes that the caller's vectors name
  */
 struct dbh_write {
 	struct dbh_file *file;
 	unsigned flags;
 	int slot;
+	size_t lent;
 	struct folio_batch batch;
 };
 
@@ -84,6 +86,7 @@ ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
 	used = lent_vectors(wr, iov, *cnt);
 	for (int i = 0; i < used; i++)
 		lent += (ssize_t)iov[i].iov_len;
+	wr->lent = (size_t)lent;
 	*cnt = used;
 	*out = wr;
 	return lent;
@@ -94,7 +97,9 @@ ssize_t lent_end(struct dbh_write *wr, size_t written)
 	struct mapping *m = wr->file->m;
 	ssize_t res = (ssize_t)written;
 
-	if (written > wr->batch.len) {
+	if (!*m->engine->fork_mark)
+		return -EPERM; /* a forked child (R25) */
+	if (written > wr->lent) {
 		written = 0;
 		res = -EINVAL;
 	}

@@ -68,8 +68,9 @@ int request_init(struct request *req, struct dbh_file *file, bool write,
 		off = 0;
 	if (off < 0)
 		return -EINVAL;
-	if ((uint64_t)off + len > INT64_MAX && (!write || !len))
-		len = (size_t)(INT64_MAX - off);
+	/* As rw_verify_area() has it in the kernel. */
+	if (len > (uint64_t)(INT64_MAX - off))
+		return -EINVAL;
 	memset(req, 0, sizeof(*req));
 	req->file = file;
 	req->write = write;
@@ -80,17 +81,19 @@ int request_init(struct request *req, struct dbh_file *file, bool write,
 	req->pos = req->start = (uint64_t)off;
 	req->left = len;
 	req->slot = -1;
+	req->filling = UINT64_MAX;
 	return 0;
 }
 
 int write_check_limit(struct mapping *m, uint64_t pos, size_t *len)
 {
+	uint64_t max = m->store->max_bytes;
 	struct rlimit rl;
 
-	if (pos >= INT64_MAX)
+	if (pos >= max)
 		return -EFBIG;
-	if (*len > INT64_MAX - pos)
-		*len = INT64_MAX - pos;
+	if (*len > max - pos)
+		*len = max - pos;
 	/* The limit is asked for when the file grows: a write inside it would
 	 * meet a limit only if that was lowered below the file's size. */
 	if (pos + *len <= i_size_read(m))
@@ -239,9 +242,8 @@ static int read_fill(struct request *req, struct folio *f)
 	struct waiter *w = req_waiter(req);
 	struct fill *fill;
 
-	if (f->flags & FOLIO_FAILED) {
+	if (req->filling == req->pos && (f->flags & FOLIO_FAILED)) {
 		/* Just tried. The data stays; a later read tries again. */
-		f->flags &= ~FOLIO_FAILED;
 		folio_unlock(e, f);
 		return -EIO;
 	}
@@ -256,6 +258,8 @@ static int read_fill(struct request *req, struct folio *f)
 		fill_put(e, fill);
 		return 0;
 	}
+	req->filling = req->pos;
+	f->flags &= ~FOLIO_FAILED;
 	edge_fill(fill, f, read_fill_done, NULL);
 	return 0;
 }

@@ -52,6 +52,7 @@ enum request_phase {
  * @waiter: queued when a step returns -EIOCBQUEUED
  * @iov, @cnt, @iov_off: vectors that are left, bytes done of the first
  * @pos, @left: where to go on, and how much
+ * @filling: where a read has last tried to fill an edge
  * @start, @done: where it began, bytes transferred
  * @result: once it is done
  * @slot: of the io_lock held shared, or -1; @exclusive, @claimed: or alone
@@ -66,7 +67,7 @@ struct request {
 	const struct iovec *iov;
 	int cnt;
 	size_t iov_off;
-	uint64_t pos, start;
+	uint64_t pos, start, filling;
 	size_t left, done;
 	ssize_t result;
 	int slot;
@@ -121,6 +122,8 @@ int file_truncate(struct dbh_file *file, uint64_t size);
 void mapping_discard_failed(struct mapping *m);
 /** Drop all folios that are not dirty. */
 void mapping_drop_clean(struct mapping *m);
+/** Drop all folios, dirty ones too. */
+void mapping_discard_all(struct mapping *m);
 /** Drop what uncached reads have left (R17). */
 void mapping_drop_once(struct mapping *m);
 

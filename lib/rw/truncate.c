@@ -62,6 +62,18 @@ void mapping_drop_clean(struct mapping *m)
 	mapping_free_ghosts(m);
 }
 
+static void discard(struct folio *f, void *arg)
+{
+	folio_discard(arg, f);
+}
+
+void mapping_discard_all(struct mapping *m)
+{
+	iolock_exclusive(&m->io_lock);
+	for_each_folio(m, 0, discard, m->engine);
+	iolock_unexclusive(&m->io_lock);
+}
+
 static void drop_once(struct folio *f, void *arg)
 {
 	struct dbh_engine *e = arg;

@@ -59,6 +59,19 @@ static void async_put(struct async *a)
 		free(a);
 }
 
+/* In a callback: a request that it submits is not done in its frame, or one
+ * that submits the next would nest without end. */
+static __thread bool in_callback;
+
+static void done(struct async *a)
+{
+	bool outer = in_callback;
+
+	in_callback = true;
+	a->cb(a->arg, a->req.result);
+	in_callback = outer;
+}
+
 static void step(struct async *a, bool may_sleep)
 {
 	int res;
@@ -68,7 +81,7 @@ static void step(struct async *a, bool may_sleep)
 	if (res == -EINPROGRESS) {
 		queue(a);
 	} else if (!res) {
-		a->cb(a->arg, a->req.result);
+		done(a);
 		async_put(a);
 	}
 	async_put(a);
@@ -140,6 +153,8 @@ int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
 	struct async *a;
 	int err;
 
+	if (!cb)
+		return -EINVAL;
 	err = request_init(&req, file, write, iov, cnt, off, flags);
 	if (err)
 		return err;
@@ -157,6 +172,9 @@ int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
 	a->cb = cb;
 	a->arg = arg;
 	atomic_init(&a->refs, 1);
-	step(a, false);
+	if (in_callback)
+		queue(a);
+	else
+		step(a, false);
 	return 0;
 }

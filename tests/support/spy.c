@@ -263,6 +263,7 @@ struct spy *spy_create(struct store *inner)
 	spy->store.offset_align = inner->offset_align;
 	spy->store.mem_align = inner->mem_align;
 	spy->store.min_folio_bytes = inner->min_folio_bytes;
+	spy->store.max_bytes = inner->max_bytes;
 	atomic_store(&spy->store.direct, atomic_load(&inner->direct));
 	spy->store.writable = inner->writable;
 	spy->store.dev = inner->dev;

@@ -181,9 +181,10 @@ static void *want_tokens(void *arg)
 	thread_waiter_init(&tw);
 	for (unsigned long i = 0; i < n; i++) {
 		while (!take_token()) {
-			waitq_add(&waitq, &tw.w, &tokens);
+			uint64_t ticket = waitq_add(&waitq, &tw.w, &tokens);
+
 			if (atomic_load(&tokens) > 0 &&
-			    waitq_cancel(&waitq, &tw.w))
+			    waitq_cancel(&waitq, &tw.w, ticket))
 				continue;
 			thread_waiter_sleep(&tw);
 		}
@@ -232,6 +233,7 @@ static void note_woken(struct waiter *w)
 static void test_waitq_order_and_keys(void **state)
 {
 	struct numbered w[6];
+	uint64_t ticket[6];
 	char key[2];
 
 	(void)state;
@@ -239,15 +241,17 @@ static void test_waitq_order_and_keys(void **state)
 	for (unsigned i = 0; i < 6; i++) {
 		w[i].nr = i;
 		w[i].w.wake = note_woken;
-		waitq_add(&waitq, &w[i].w, &key[i % 2]);
+		ticket[i] = waitq_add(&waitq, &w[i].w, &key[i % 2]);
 	}
 	waitq_wake(&waitq, &key[1], 2);
 	CHECK_IS(nr_woken, 2);
 	CHECK_IS(woken_order[0], 1);
 	CHECK_IS(woken_order[1], 3);
-	CHECK(!waitq_cancel(&waitq, &w[1].w), "it was woken");
-	CHECK(waitq_cancel(&waitq, &w[2].w), "it is queued");
-	CHECK(!waitq_cancel(&waitq, &w[2].w), "it was taken back");
+	CHECK(!waitq_cancel(&waitq, &w[1].w, ticket[1]), "it was woken");
+	CHECK(!waitq_cancel(&waitq, &w[2].w, ticket[4]),
+	      "queued by another who has gone on since");
+	CHECK(waitq_cancel(&waitq, &w[2].w, ticket[2]), "it is queued");
+	CHECK(!waitq_cancel(&waitq, &w[2].w, ticket[2]), "it was taken back");
 	waitq_wake(&waitq, NULL, 100);
 	CHECK_IS(nr_woken, 5);
 	CHECK_IS(woken_order[2], 0);
