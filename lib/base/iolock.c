@@ -97,7 +97,6 @@ void iolock_exclusive(struct iolock *l)
 void iolock_unexclusive(struct iolock *l)
 {
 	atomic_store(&l->excl, 0);
-	/* A bounded number: who comes back meanwhile is not woken again. */
 	if (waitq_active(&l->waiters))
-		waitq_wake(&l->waiters, NULL, atomic_load(&l->waiters.nr));
+		waitq_wake(&l->waiters, NULL, UINT32_MAX);
 }

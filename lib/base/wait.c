@@ -48,12 +48,15 @@ bool waitq_cancel(struct waitq *q, struct waiter *w, uint64_t ticket)
 	return queued;
 }
 
-/* Wake up to @max waiters, one at a time: once it is off the list, a waiter is
- * the waker's alone until wake(), and cancel sees that it came too late. */
+/* Wake up to @max waiters, and no more than there are now: one who comes back
+ * meanwhile is not woken again, or the waker would never end. One at a time:
+ * once it is off the list, a waiter is the waker's alone until wake(), and
+ * cancel sees that it came too late. */
 static void wake_some(struct waitq *q,
 		      bool (*test)(const struct waiter *w, void *ctx),
 		      void *ctx, unsigned max)
 {
+	max = MIN(max, atomic_load(&q->nr));
 	while (max--) {
 		struct waiter *found = NULL;
 		struct list_head *pos;
@@ -91,8 +94,7 @@ void waitq_wake(struct waitq *q, const void *key, unsigned max)
 void waitq_wake_if(struct waitq *q,
 		   bool (*test)(const struct waiter *w, void *ctx), void *ctx)
 {
-	/* A bounded number: who comes back meanwhile is not woken again. */
-	wake_some(q, test, ctx, atomic_load(&q->nr));
+	wake_some(q, test, ctx, UINT32_MAX);
 }
 
 static void wake_thread(struct waiter *w)

@@ -106,11 +106,24 @@ static void put(struct dbh_engine *e, struct list_head *list, struct bio *bio)
 	mutex_lock(&e->bio_lock);
 	list_add(&bio->list, list);
 	mutex_unlock(&e->bio_lock);
-	/* Who waits to write takes what it is woken for. A reader may find that
-	 * it needs nothing any more, and would not pass the wake on. */
 	if (waitq_active(&e->bio_waitq))
-		waitq_wake(&e->bio_waitq, list,
-			   list == &e->wb_bios ? 1 : UINT32_MAX);
+		waitq_wake(&e->bio_waitq, list, 1);
+}
+
+void bio_pool_pass_on(struct dbh_engine *e)
+{
+	bool fills, reads;
+
+	if (!waitq_active(&e->bio_waitq))
+		return;
+	mutex_lock(&e->bio_lock);
+	fills = !list_empty(&e->fills);
+	reads = !list_empty(&e->read_bios);
+	mutex_unlock(&e->bio_lock);
+	if (fills)
+		waitq_wake(&e->bio_waitq, &e->fills, 1);
+	if (reads)
+		waitq_wake(&e->bio_waitq, &e->read_bios, 1);
 }
 
 struct wb_bio *wb_bio_get(struct dbh_engine *e)

@@ -82,5 +82,8 @@ struct fill *fill_get(struct dbh_engine *e, struct waiter *w);
  * that. */
 struct fill *fill_get_wait(struct dbh_engine *e);
 void fill_put(struct dbh_engine *e, struct fill *f);
+/** A waiter was woken for a request, and may not have needed it any more: wake
+ * the next one. */
+void bio_pool_pass_on(struct dbh_engine *e);
 
 #endif

@@ -21,6 +21,10 @@
  * use locks. */
 #define OWNER_BYTE (INT64_MAX - 1)
 
+/* How long to wait for the mark of an owner that may just be dying: 200 ms. */
+#define OWNER_TRIES 20
+#define OWNER_WAIT_NS 10000000l
+
 #define OPEN_FLAGS                                                          \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DSYNC |      \
 	 O_SYNC | O_NOFOLLOW | O_NOATIME | O_DIRECT | O_CLOEXEC |           \
@@ -57,11 +61,16 @@ static int own(int fd, bool writable)
 		.l_len = 1,
 	};
 
-	if (!fcntl(fd, F_OFD_SETLK, &fl))
-		return 0;
-	/* Where the file system has no locks, nobody else has one either. */
-	if (errno == EAGAIN || errno == EACCES)
-		return -EBUSY;
+	for (int i = 0; fcntl(fd, F_OFD_SETLK, &fl); i++) {
+		/* Where the file system has no locks, nobody else has one. */
+		if (errno != EAGAIN && errno != EACCES)
+			return 0;
+		if (i == OWNER_TRIES)
+			return -EBUSY;
+		/* An owner that was killed is reaped before the kernel has
+		 * taken its ring down, which holds the file. */
+		nanosleep(&(struct timespec){ .tv_nsec = OWNER_WAIT_NS }, NULL);
+	}
 	return 0;
 }
 

@@ -390,8 +390,15 @@ int request_step(struct request *req, bool may_sleep)
 		req->phase = REQUEST_COPY;
 	}
 	if (req->phase == REQUEST_COPY) {
+		struct dbh_engine *e = req->file->m->engine;
+		bool read = !req->write;
+
 		while (!err && req->left)
-			err = req->write ? write_piece(req) : read_piece(req);
+			err = read ? read_piece(req) : write_piece(req);
+		/* It may have been woken for a request that it did not need
+		 * after all. */
+		if (read)
+			bio_pool_pass_on(e);
 		if (err == -EIOCBQUEUED)
 			return err;
 		if (req->write && req->done)
