@@ -585,7 +585,7 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	atomic_store(&m->mtime_pending, false);
 	atomic_store(&m->open_hint, UINT64_MAX);
 	m->mtime = (struct timespec){ 0 };
-	m->backoff_ms = 0;
+	atomic_store(&m->backoff_ms, 0);
 	return m;
 }
 

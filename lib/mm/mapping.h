@@ -161,7 +161,7 @@ struct mapping {
 	_Atomic bool flush_failed;
 	_Atomic bool failing;
 	_Atomic uint32_t retry_ms;
-	uint32_t backoff_ms;
+	_Atomic uint32_t backoff_ms;
 	struct sync_group sync;
 	_Atomic bool mtime_pending;
 	struct mutex mtime_lock;

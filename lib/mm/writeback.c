@@ -35,7 +35,7 @@ bool mapping_due(const struct mapping *m)
 
 void writeback_failed(struct mapping *m, int err)
 {
-	uint32_t backoff = m->backoff_ms;
+	uint32_t backoff = atomic_load(&m->backoff_ms);
 
 	errseq_set(&m->wb_err, err);
 	/* Of a burst of failures the first one counts. Only the flusher's next
@@ -45,7 +45,7 @@ void writeback_failed(struct mapping *m, int err)
 		return;
 	backoff = backoff ? MIN(backoff * 2, BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
 	atomic_store(&m->retry_ms, clock_coarse_ms() + backoff);
-	m->backoff_ms = backoff;
+	atomic_store(&m->backoff_ms, backoff);
 	atomic_store(&m->failing, true);
 }
 
@@ -54,7 +54,7 @@ static void writeback_succeeded(struct mapping *m)
 	if (likely(!atomic_load_explicit(&m->failing, memory_order_relaxed)))
 		return;
 	atomic_store(&m->failing, false);
-	m->backoff_ms = 0;
+	atomic_store(&m->backoff_ms, 0);
 }
 
 /* One folio of an ended bio, locked, as its node. Return: it is to be freed. */

@@ -124,7 +124,7 @@ void mapping_discard_failed(struct mapping *m)
 		atomic_store(&m->i_size, size);
 	mutex_unlock(&m->size_lock);
 	atomic_store(&m->failing, false);
-	m->backoff_ms = 0;
+	atomic_store(&m->backoff_ms, 0);
 	iolock_unexclusive(&m->io_lock);
 }
 
