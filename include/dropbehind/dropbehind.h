@@ -128,6 +128,7 @@ int dbh_openat(struct dbh_engine *engine, int dirfd, const char *path,
 /**
  * dbh_close - close a handle
  *
+ * Waits for the handle's asynchronous requests; so not from a callback of one.
  * The last close of a file returns after everything is written back (not
  * flushed) and nothing of it is left in the kernel's cache or the engine's.
  * The handle is gone whatever is returned.
@@ -177,7 +178,7 @@ ssize_t dbh_pwritev(struct dbh_file *file, const struct iovec *iov, int cnt,
  * @result: what the blocking call would have returned
  *
  * It may submit further requests; it must not block for long, and it must not
- * close the file's last handle or destroy the engine.
+ * close the request's handle or destroy the engine.
  */
 typedef void dbh_cb(void *arg, ssize_t result);
 

@@ -246,11 +246,10 @@ static int folio_create(struct mapping *m, uint64_t pos, size_t len,
 		goto wait;
 	}
 	dirty_unreserve(e, pages - (long)folio_pages(f));
-	err = mapping_insert(m, f, index);
+	pages = (long)folio_pages(f);
+	err = folio_insert(m, f, index);
 	if (err) {
-		dirty_unreserve(e, (long)folio_pages(f));
-		/* No news for those who wait: no folio_free(). */
-		pool_free(&e->pool, f);
+		dirty_unreserve(e, pages);
 		if (err == -EEXIST)
 			return -EEXIST;
 		goto wait;

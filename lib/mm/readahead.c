@@ -82,11 +82,9 @@ static struct folio *add_new(struct mapping *m, pgoff_t index, size_t len,
 		*err = -ENOMEM;
 		return NULL;
 	}
-	*err = mapping_insert(m, f, index);
-	if (*err) {
-		pool_free(&e->pool, f);
+	*err = folio_insert(m, f, index);
+	if (*err)
 		return NULL;
-	}
 	f->flags |= uncached ? FOLIO_READ_ONCE : FOLIO_CACHED;
 	return f;
 }

@@ -16,6 +16,8 @@
 /* Folios that one reclaim looks at: some have a second chance, some are
  * dirty. */
 #define RECLAIM_SCAN 256
+/* Pages to drop when nodes have run out. */
+#define RECLAIM_NODES 16
 
 void lru_init(struct lru *lru)
 {
@@ -174,6 +176,22 @@ struct folio *folio_alloc(struct dbh_engine *e, unsigned order,
 			return NULL;
 		order = min_order;
 	}
+}
+
+int folio_insert(struct mapping *m, struct folio *f, pgoff_t index)
+{
+	struct dbh_engine *e = m->engine;
+	int err;
+
+	/* A node is free when the last of its folios has gone: with single
+	 * pages far apart nodes run out before memory does. */
+	do {
+		err = mapping_insert(m, f, index);
+	} while (err == -ENOMEM && reclaim_clean(e, RECLAIM_NODES));
+	if (err)
+		/* No news for those who wait: no folio_free(). */
+		pool_free(&e->pool, f);
+	return err;
 }
 
 /* ---- waiting --------------------------------------------------------- */

@@ -44,6 +44,12 @@ void reclaim_once_expired(struct dbh_engine *e, uint32_t age_ms);
 /** Does something on the lists come of age? */
 bool lru_needs_tick(struct lru *lru);
 
+/**
+ * folio_insert - mapping_insert(), dropping clean folios if there is no node
+ * Return: 0: @f is locked; -EEXIST, -ENOMEM: it was given back to the pool
+ */
+int folio_insert(struct mapping *m, struct folio *f, pgoff_t index);
+
 /** A folio for a mapping, unlocked: from the pool, or by reclaim of clean
  * ones, of @order or, if need be, down to @min_order. NULL: wait. */
 struct folio *folio_alloc(struct dbh_engine *e, unsigned order,

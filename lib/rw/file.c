@@ -376,8 +376,12 @@ int file_close(struct dbh_file *file)
 	struct mapping *m = file->m;
 	struct dbh_engine *e = m->engine;
 	int err = 0, news;
+	uint32_t left;
 	bool last;
 
+	while ((left = atomic_load_explicit(&file->async,
+					    memory_order_acquire)))
+		futex_wait(&file->async, left, UINT64_MAX);
 	/* Whoever closes counts in closing: the mapping cannot go meanwhile.
 	 * Of two that close together the second one is the last. */
 	mutex_lock(&e->lock);

@@ -27,6 +27,7 @@
  * @magic: FILE_MAGIC while open
  * @flags: of open(2): access mode, O_APPEND, O_DSYNC, O_SYNC
  * @err_since: what of mapping->wb_err this handle has heard (R15)
+ * @async: asynchronous requests that are not done; a close waits for them
  * @read_once: an uncached read went through it (R17)
  */
 struct dbh_file {
@@ -35,6 +36,7 @@ struct dbh_file {
 	struct mapping *m;
 	errseq_t err_since;
 	struct readahead ra;
+	_Atomic uint32_t async;
 	_Atomic bool read_once;
 };
 

@@ -65,11 +65,17 @@ static __thread bool in_callback;
 
 static void done(struct async *a)
 {
+	struct dbh_file *file = a->req.file;
 	bool outer = in_callback;
 
 	in_callback = true;
 	a->cb(a->arg, a->req.result);
 	in_callback = outer;
+	/* release: pairs with file_close(). A wake of an address that is gone
+	 * does no harm. */
+	if (atomic_fetch_sub_explicit(&file->async, 1, memory_order_release) ==
+	    1)
+		futex_wake(&file->async, 1);
 }
 
 static void step(struct async *a, bool may_sleep)
@@ -172,6 +178,7 @@ int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
 	a->cb = cb;
 	a->arg = arg;
 	atomic_init(&a->refs, 1);
+	atomic_fetch_add_explicit(&file->async, 1, memory_order_relaxed);
 	if (in_callback)
 		queue(a);
 	else
