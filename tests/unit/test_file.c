@@ -424,19 +424,11 @@ static void test_k4_rlimit_fsize(void **state)
 
 /* ---- ENOSPC ---------------------------------------------------------- */
 
-/* K3: a full file system: somebody is told, nothing of others is lost. */
-static void full(const char *dir)
+/* Write until it is full. */
+static void fill_up(struct dbh_file *f)
 {
-	struct dbh_engine *e = new_engine(DBH_IO_AUTO);
-	char small[600], big[600];
-	struct dbh_file *f, *g;
-	int err = 0, res;
+	int err = 0;
 
-	snprintf(small, sizeof(small), "%s", scratch_path(dir));
-	snprintf(big, sizeof(big), "%s", scratch_path(dir));
-	CHECK_OK(dbh_open(e, small, O_RDWR | O_CREAT, 0600, &g));
-	write_at(g, 100000, 0, 1, DBH_DSYNC);
-	CHECK_OK(dbh_open(e, big, O_RDWR | O_CREAT, 0600, &f));
 	for (unsigned i = 0; i < 10000 && !err; i++) {
 		char buf[47008];
 		ssize_t n;
@@ -449,6 +441,22 @@ static void full(const char *dir)
 			err = dbh_fsync(f);
 	}
 	CHECK_IS(err, -ENOSPC);
+}
+
+/* K3: a full file system: somebody is told, nothing of others is lost. */
+static void full(const char *dir)
+{
+	struct dbh_engine *e = new_engine(DBH_IO_AUTO);
+	char small[600], big[600];
+	struct dbh_file *f, *g;
+	int res;
+
+	snprintf(small, sizeof(small), "%s", scratch_path(dir));
+	snprintf(big, sizeof(big), "%s", scratch_path(dir));
+	CHECK_OK(dbh_open(e, small, O_RDWR | O_CREAT, 0600, &g));
+	write_at(g, 100000, 0, 1, DBH_DSYNC);
+	CHECK_OK(dbh_open(e, big, O_RDWR | O_CREAT, 0600, &f));
+	fill_up(f);
 	CHECK_OK(dbh_fsync(g));
 	/* What failed is given up; what was not tried yet may fail now. */
 	while ((res = dbh_fsync(f))) {
@@ -457,6 +465,12 @@ static void full(const char *dir)
 	}
 	CHECK_OK(dbh_close(f));
 	CHECK_OK(unlink(big));
+	/* There is room again. What nobody can open any more and does not fit
+	 * is in nobody's way. */
+	CHECK_OK(dbh_open(e, big, O_RDWR | O_CREAT, 0600, &f));
+	fill_up(f);
+	CHECK_OK(unlink(big));
+	dbh_close(f);
 	write_at(g, 100000, 100000, 1, DBH_DONTCACHE);
 	CHECK_OK(dbh_close(g));
 	check_kernel(small, 200000, 1);
