@@ -20,11 +20,13 @@
 
 /* R11: on its way within 100 ms. Half of it leaves time to get there. */
 #define UNCACHED_AGE_MS 50u
-/* How long writers wait for those behind them before edges are evicted: those
- * may want a processor first, which others have. */
-#define OPEN_PATIENCE_MS 100u
+/* How long writers wait for those behind them, who may want a processor first,
+ * which others have. */
+#define OPEN_PATIENCE_MS 1000u
 /* While somebody waits, look again after so long. */
 #define WAITERS_TICK_MS 5u
+/* So long may writers wait for memory that incomplete edges hold. */
+#define STARVE_NS (200 * NSEC_PER_MSEC)
 /* So long may writers wait while the device is idle. */
 #define IDLE_NS (10 * NSEC_PER_MSEC)
 #define EXPIRE_TICK_MS 1000u
@@ -40,10 +42,12 @@ struct key {
  * struct flusher - the state of one
  * @keys: nodes taken off a list, to be sorted
  * @closed: edges completed and nodes filled when last looked at
- * @open_wait_ms: since when writers have waited for neighbours, 0 if not
+ * @open_wait_ns: since when writers have waited for neighbours, 0 if not
  * @expired_ms, @woken_ms: when it last looked for what is too old, and last
  *	woke all who wait
  * @idle_ns: since when the device is idle and writers wait, 0 if not so
+ * @starve_ns: since when writers wait for memory and nothing moves;
+ *	@starve_done: what had been done then
  * @patience_ms: halved when nobody came, doubled when somebody did
  */
 struct flusher {
@@ -52,11 +56,12 @@ struct flusher {
 	unsigned nr_keys;
 	struct key keys[TAKE_MAX];
 	uint64_t closed;
-	uint32_t open_wait_ms;
+	uint64_t open_wait_ns;
 	uint32_t patience_ms;
 	uint32_t expired_ms;
 	uint32_t woken_ms;
 	uint64_t idle_ns;
+	uint64_t starve_ns, starve_done;
 };
 
 void wb_kick(struct wb *wb)
@@ -242,18 +247,6 @@ static void retry_failing(struct flusher *fl)
 
 /* ---- edges ----------------------------------------------------------- */
 
-/* Make room: the oldest edges, and the oldest nodes that may go in part. */
-static void close_nodes(struct flusher *fl)
-{
-	struct dbh_engine *e = fl->e;
-
-	edges_evict(e,
-		    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 4, 64l), 0);
-	take_nodes(fl, &fl->wb->partial,
-		   (unsigned)e->limit.open_nodes / 4 + 1, 0);
-	write_nodes(fl);
-}
-
 /* Writers wait, the device has nothing to do, and it is not just the moment
  * until somebody gets a processor. */
 static bool idle_too_long(struct flusher *fl)
@@ -271,9 +264,10 @@ static bool idle_too_long(struct flusher *fl)
 }
 
 /*
- * R5: the wait for those who are behind ends when nobody comes. Each time that
- * happens patience is halved; when there is none left, writers wait no more,
- * until edges are completed again by those who come behind.
+ * R5: the wait for those who are behind ends when nobody comes: writers then go
+ * on, until edges exceed their share or are completed again. Each time that
+ * happens patience is halved. Nothing is evicted for it: those behind may only
+ * be waiting for a processor.
  */
 static void end_open_waits(struct flusher *fl)
 {
@@ -284,12 +278,8 @@ static void end_open_waits(struct flusher *fl)
 
 	fl->closed = closed;
 	if (!atomic_load(&e->open_patient)) {
-		if (atomic_load(&e->nr_open_nodes) > e->limit.open_nodes)
-			close_nodes(fl);
-		if (progress) {
-			fl->patience_ms = WAITERS_TICK_MS;
+		if (progress)
 			atomic_store(&e->open_patient, true);
-		}
 		return;
 	}
 	if (idle_too_long(fl)) {
@@ -299,20 +289,19 @@ static void end_open_waits(struct flusher *fl)
 			   (unsigned)e->limit.open_nodes / 4 + 1, 0);
 		write_nodes(fl);
 	}
-	if (!waitq_active(&e->open_waitq) || progress || !fl->open_wait_ms) {
+	if (!waitq_active(&e->open_waitq) || progress || !fl->open_wait_ns) {
 		if (progress)
-			fl->patience_ms = MIN(fl->patience_ms * 2,
+			fl->patience_ms = MIN(fl->patience_ms * 2 + 1,
 					      OPEN_PATIENCE_MS);
-		fl->open_wait_ms = clock_coarse_ms() | 1u;
+		fl->open_wait_ns = clock_ns();
 		return;
 	}
-	if (clock_age_ms(fl->open_wait_ms) < fl->patience_ms)
+	if (clock_ns() - fl->open_wait_ns <
+	    fl->patience_ms * NSEC_PER_MSEC)
 		return;
-	close_nodes(fl);
 	fl->patience_ms /= 2;
-	fl->open_wait_ms = 0;
-	if (fl->patience_ms < WAITERS_TICK_MS)
-		atomic_store(&e->open_patient, false);
+	fl->open_wait_ns = 0;
+	atomic_store(&e->open_patient, false);
 	open_wake_all(e);
 }
 
@@ -331,6 +320,31 @@ static void safety_net(struct flusher *fl)
 		open_wake_all(e);
 }
 
+/*
+ * Writers wait for memory, and nothing can be written or is on its way: edges
+ * must go. At once where they are clean and hold the memory; else when nobody
+ * has come for a while to complete them, for who would may be waiting for a
+ * processor.
+ */
+static bool must_evict(struct flusher *fl, bool starving)
+{
+	struct dbh_engine *e = fl->e;
+	uint64_t done = atomic_load(&e->stats.edges_completed) +
+			atomic_load(&e->stats.write_bios);
+
+	if (!starving || done != fl->starve_done) {
+		fl->starve_done = done;
+		fl->starve_ns = 0;
+		return false;
+	}
+	if (pool_nr_free(&e->pool) < e->pool.nr_pages / 16 &&
+	    atomic_load(&e->nr_dirty) < (long)e->pool.nr_pages / 2)
+		return true;
+	if (!fl->starve_ns)
+		fl->starve_ns = clock_ns();
+	return clock_ns() - fl->starve_ns >= STARVE_NS;
+}
+
 static void evict_edges(struct flusher *fl, bool starving)
 {
 	struct dbh_engine *e = fl->e;
@@ -338,7 +352,7 @@ static void evict_edges(struct flusher *fl, bool starving)
 
 	if (over > 0)
 		edges_evict(e, (unsigned)over, 0);
-	if (starving)
+	if (must_evict(fl, starving))
 		edges_evict(e,
 			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
 					  16l),
