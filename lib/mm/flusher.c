@@ -22,11 +22,11 @@
 #define UNCACHED_AGE_MS 50u
 /* How long writers wait for those behind them, who may want a processor first,
  * which others have. */
-#define OPEN_PATIENCE_MS 1000u
+#define OPEN_PATIENCE_MS 100u
 /* While somebody waits, look again after so long. */
 #define WAITERS_TICK_MS 5u
 /* So long may writers wait for memory that incomplete edges hold. */
-#define STARVE_NS (200 * NSEC_PER_MSEC)
+#define STARVE_NS (50 * NSEC_PER_MSEC)
 /* So long may writers wait while the device is idle. */
 #define IDLE_NS (10 * NSEC_PER_MSEC)
 #define EXPIRE_TICK_MS 1000u
