@@ -46,6 +46,8 @@ int writeback_tail(struct mapping *m, uint64_t *pos);
 /** Raise the on-disk end to at least @end, a multiple of the minimum folio and
  * not beyond the logical end (R16). Return: 0 or -errno. */
 int disk_size_extend(struct mapping *m, uint64_t end);
+/** The same for a holder of size_lock. */
+int disk_size_extend_locked(struct mapping *m, uint64_t end);
 
 /* ---- edges that must go to disk; fill.c ------------------------------ */
 
@@ -79,6 +81,8 @@ void wb_kick(struct wb *wb);
 /** Reading or writing what is dirty has failed (R15): tell it to every handle, and
  * let the flusher try again after a while, longer each time. */
 void writeback_failed(struct mapping *m, int err);
+/** A write went well. */
+void writeback_succeeded(struct mapping *m);
 /** Not failing, or to be tried again now. */
 bool mapping_due(const struct mapping *m);
 
