@@ -18,10 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/contender.h"
 #include "bench/pattern.h"
+#include "bench/sampler.h"
+#include "bench/writers.h"
 
 /* Blocks that a fresh file system may read for itself. */
 #define FS_READS 24.0
@@ -355,6 +359,54 @@ static void verifier_finds_it(void **state)
 	pattern_destroy(&p);
 }
 
+/* ---- whoever looks, does not disturb --------------------------------- */
+
+static bool was_opened(int watch)
+{
+	char events[4096];
+
+	return read(watch, events, sizeof(events)) > 0;
+}
+
+/* R22: one more open file would take its lease from the engine. */
+static void nobody_opens_it(void **state)
+{
+	char path[] = "test_bench.XXXXXX";
+	const struct contender_ops *ops = &contender_engine_dontcache;
+	struct target target = { .path = path };
+	struct work work = {
+		.ops = ops, .record = 6000, .count = 400, .threads = 4
+	};
+	struct contender_report report;
+	struct work_done done;
+	struct sampler sampler;
+	struct writers *w;
+	struct pattern p;
+	int64_t growth, last;
+	int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	assert_int_equal(pattern_create(&p, 6000), 0);
+	close(mkstemp(path));
+	assert_int_equal(ops->open(&target, &work.contender), 0);
+	work.pattern = &p;
+	assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+	assert_int_equal(writers_create(&work, &w), 0);
+	assert_int_equal(sampler_start(&sampler, ops, work.contender), 0);
+	assert_int_equal(writers_run(w, &done), 0);
+	assert_int_equal(ops->sync(work.contender), 0);
+	sampler_stop(&sampler, &growth, &last);
+	assert_true(last >= 0); /* it has looked */
+	writers_destroy(w);
+	assert_int_equal(ops->close(work.contender, &report), 0);
+	assert_false(was_opened(watch));
+
+	close(open(path, O_RDONLY | O_CLOEXEC));
+	assert_true(was_opened(watch));
+	close(watch);
+	unlink(path);
+	pattern_destroy(&p);
+}
+
 /* Can this process have a scratch file system? Return: NULL, or why not. */
 static const char *try_scratch(void)
 {
@@ -377,6 +429,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(verifier_finds_it),
+		cmocka_unit_test(nobody_opens_it),
 		cmocka_unit_test(new_file),
 		cmocka_unit_test(one_writer_with_a_gap),
 		cmocka_unit_test(small_budget),
