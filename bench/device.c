@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 /* "ID PARENT MAJ:MIN ROOT DIR OPTIONS [FIELDS...] - TYPE SOURCE OPTIONS" */
 static bool parse_mount(const char *line, uint64_t id, char *fs, char *source)
@@ -68,6 +69,18 @@ static void read_name(struct device *d, dev_t dev)
 		fclose(f);
 }
 
+static void name_stats(struct device *d, dev_t dev)
+{
+	char dir[64], path[128];
+
+	snprintf(dir, sizeof(dir), "/sys/dev/block/%u:%u", major(dev),
+		 minor(dev));
+	snprintf(path, sizeof(path), "%s/partition", dir);
+	snprintf(d->stat_path, sizeof(d->stat_path), "%s/stat", dir);
+	snprintf(d->flush_path, sizeof(d->flush_path), "%s/%sstat", dir,
+		 access(path, F_OK) ? "" : "../");
+}
+
 static void read_sector_size(struct device *d, dev_t dev)
 {
 	/* A partition's queue is its disk's. */
@@ -92,7 +105,7 @@ static void read_sector_size(struct device *d, dev_t dev)
 void device_find(struct device *d, const char *path)
 {
 	char source[PATH_MAX] = "";
-	uint64_t sectors;
+	struct device_counts counts;
 	dev_t dev;
 
 	memset(d, 0, sizeof(*d));
@@ -101,28 +114,51 @@ void device_find(struct device *d, const char *path)
 	dev = device_number(path, source);
 	if (!dev)
 		return;
-	snprintf(d->stat_path, sizeof(d->stat_path),
-		 "/sys/dev/block/%u:%u/stat", major(dev), minor(dev));
+	name_stats(d, dev);
 	read_name(d, dev);
 	read_sector_size(d, dev);
 	d->known = true;
-	d->known = device_sectors_read(d, &sectors);
+	d->known = device_count(d, &counts);
 }
 
-bool device_sectors_read(const struct device *d, uint64_t *out)
+static FILE *open_stat(const char *path)
+{
+	return path[0] ? fopen(path, "re") : NULL;
+}
+
+static bool read_sectors(const struct device *d, uint64_t *out)
 {
 	unsigned long long sectors;
-	bool good;
-	FILE *f;
+	FILE *f = open_stat(d->stat_path);
+	bool good = f && fscanf(f, "%*u %*u %llu", &sectors) == 1;
 
-	if (!d->known)
-		return false;
-	f = fopen(d->stat_path, "re");
-	if (!f)
-		return false;
-	good = fscanf(f, "%*u %*u %llu", &sectors) == 1;
-	fclose(f);
+	if (f)
+		fclose(f);
 	if (good)
 		*out = sectors;
 	return good;
+}
+
+/* The 16th field. */
+static int64_t read_flushes(const struct device *d)
+{
+	FILE *f = open_stat(d->flush_path);
+	unsigned long long value;
+	int64_t flushes = -1;
+	int field;
+
+	for (field = 1; f && fscanf(f, "%llu", &value) == 1; field++)
+		if (field == 16)
+			flushes = (int64_t)value;
+	if (f)
+		fclose(f);
+	return flushes;
+}
+
+bool device_count(const struct device *d, struct device_counts *out)
+{
+	if (!d->known || !read_sectors(d, &out->sectors_read))
+		return false;
+	out->flushes = read_flushes(d);
+	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * device: the block device below a directory, and what was read from it.
+ * device: the block device below a directory, and what was asked of it.
  */
 #ifndef BENCH_DEVICE_H
 #define BENCH_DEVICE_H
@@ -15,6 +15,7 @@ struct device {
 	char name[64];
 	char fs[32]; /* type of the file system */
 	char stat_path[PATH_MAX];
+	char flush_path[PATH_MAX]; /* a partition's flushes are its disk's */
 	unsigned sector_bytes; /* 0: unknown */
 };
 
@@ -26,7 +27,17 @@ struct device {
  */
 void device_find(struct device *d, const char *path);
 
-/** device_sectors_read - 512-byte sectors read since boot; false: unknown. */
-bool device_sectors_read(const struct device *d, uint64_t *out);
+/**
+ * struct device_counts - since boot, by all who use it
+ * @sectors_read: of 512 bytes
+ * @flushes: of its cache; -1: the kernel does not tell, as before 5.5
+ */
+struct device_counts {
+	uint64_t sectors_read;
+	int64_t flushes;
+};
+
+/** device_count - false: unknown */
+bool device_count(const struct device *d, struct device_counts *out);
 
 #endif

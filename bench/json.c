@@ -64,6 +64,13 @@ static const struct figure figures[] = {
 	{ "peak_bytes", round_peak_bytes, true, false },
 	{ "mib_s_write", round_mib_s_write, false, false },
 	{ "mib_s_stable", round_mib_s_stable, false, false },
+	{ "write_p50_us", round_write_p50_us, false, false },
+	{ "write_p99_us", round_write_p99_us, false, false },
+	{ "write_p999_us", round_write_p999_us, false, false },
+	{ "write_max_us", round_write_max_us, false, false },
+	{ "device_flushes", round_device_flushes, true, false },
+	{ "flushes_per_write", round_flushes_per_write, false, false },
+	{ "kicks", round_kicks, true, false },
 	{ "warm_pages_outside", round_warm_pages_outside, true, true },
 	{ "warm_kept_pages", round_warm_kept_pages, true, true },
 };

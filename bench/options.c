@@ -40,6 +40,7 @@ enum {
 	OPT_DIR,
 	OPT_SCRATCH,
 	OPT_BLOCK_SIZE,
+	OPT_LATENCY,
 	OPT_JSON,
 	OPT_HELP,
 };
@@ -59,6 +60,7 @@ static const struct option long_options[] = {
 	{ "dir", required_argument, NULL, OPT_DIR },
 	{ "scratch", optional_argument, NULL, OPT_SCRATCH },
 	{ "block-size", required_argument, NULL, OPT_BLOCK_SIZE },
+	{ "latency", no_argument, NULL, OPT_LATENCY },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -93,6 +95,8 @@ void options_help(void)
 	      "  --scratch[=FS]      on a fresh xfs (default), ext4 or btrfs "
 	      "in memory; root only\n"
 	      "  --block-size SIZE   block size of the scratch file system\n"
+	      "  --latency           a second table: latencies, flushes and "
+	      "kick rounds\n"
 	      "  --json              print one JSON object instead of the "
 	      "table\n"
 	      "\n"
@@ -308,6 +312,9 @@ static bool parse_one(struct bench_options *o, int opt)
 		return true;
 	case OPT_FRAGMENT:
 		o->fragment = true;
+		return true;
+	case OPT_LATENCY:
+		o->latency = true;
 		return true;
 	case OPT_JSON:
 		o->json = true;

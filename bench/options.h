@@ -29,6 +29,7 @@ struct bench_options {
 	bool overwrite; /* the file exists; implied by the next two */
 	bool warm; /* and is cached */
 	bool fragment; /* and lies in small pieces */
+	bool latency; /* the table has it too */
 	bool json;
 	uint64_t budget_bytes; /* of the engine; 0: its default */
 	const char *dir; /* where the file goes; NULL: a default */

@@ -48,6 +48,51 @@ double round_peak_bytes(const struct round_result *r)
 	return (double)r->peak_bytes;
 }
 
+static double us(const struct latency *l, uint64_t ns)
+{
+	return l->count ? (double)ns / 1000 : -1;
+}
+
+double round_write_p50_us(const struct round_result *r)
+{
+	return us(&r->write_latency, r->write_latency.p50_ns);
+}
+
+double round_write_p99_us(const struct round_result *r)
+{
+	return us(&r->write_latency, r->write_latency.p99_ns);
+}
+
+double round_write_p999_us(const struct round_result *r)
+{
+	return us(&r->write_latency, r->write_latency.p999_ns);
+}
+
+double round_write_max_us(const struct round_result *r)
+{
+	return us(&r->write_latency, r->write_latency.max_ns);
+}
+
+double round_device_flushes(const struct round_result *r)
+{
+	return (double)r->device_flushes;
+}
+
+/* The engine's are those that it asked for; of others the device knows. */
+double round_flushes_per_write(const struct round_result *r)
+{
+	double flushes = r->report.has_engine ?
+				 (double)r->report.stats.flushes :
+				 (double)r->device_flushes;
+
+	return r->writes && flushes >= 0 ? flushes / (double)r->writes : -1;
+}
+
+double round_kicks(const struct round_result *r)
+{
+	return r->report.has_engine ? (double)r->report.stats.kicks : -1;
+}
+
 double round_mib_s_write(const struct round_result *r)
 {
 	return mib_s(r->bytes, r->write_ns);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "bench/contender.h"
+#include "bench/histogram.h"
 
 #define REASON_BYTES 240
 
@@ -21,6 +22,8 @@ struct round_result {
 	bool reads_known; /* the next two are valid */
 	double device_reads; /* of 4 KiB, until then */
 	double close_reads; /* the same by the close afterwards */
+	int64_t device_flushes; /* until stable; -1: unknown */
+	struct latency write_latency; /* of each write call */
 	int64_t resident_open; /* pages before the close; -1: unknown */
 	int64_t resident; /* pages after the close; -1: unknown */
 	int64_t kernel_pages_peak; /* growth of the kernel's cache, in pages */
@@ -63,6 +66,13 @@ double round_resident(const struct round_result *r);
 double round_resident_open(const struct round_result *r);
 double round_kernel_pages_peak(const struct round_result *r);
 double round_peak_bytes(const struct round_result *r);
+double round_write_p50_us(const struct round_result *r);
+double round_write_p99_us(const struct round_result *r);
+double round_write_p999_us(const struct round_result *r);
+double round_write_max_us(const struct round_result *r);
+double round_device_flushes(const struct round_result *r);
+double round_flushes_per_write(const struct round_result *r);
+double round_kicks(const struct round_result *r);
 double round_mib_s_write(const struct round_result *r);
 double round_mib_s_stable(const struct round_result *r);
 double round_warm_pages_outside(const struct round_result *r);

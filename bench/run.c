@@ -119,29 +119,49 @@ static int open_contender(const struct run *run, struct contender **out)
 	return run->c->ops->open(&t, out);
 }
 
-static void count_reads(const struct run *run, uint64_t *sectors, bool *known)
+/* What the device counts from begin_count() to end_count(). */
+static bool begin_count(const struct run *run, struct device_counts *before)
 {
-	if (!device_sectors_read(&run->place->device, sectors))
-		*known = false;
+	return device_count(&run->place->device, before);
+}
+
+static bool end_count(const struct run *run, const struct device_counts *before,
+		      struct device_counts *grown)
+{
+	struct device_counts after;
+
+	if (!device_count(&run->place->device, &after))
+		return false;
+	grown->sectors_read = after.sectors_read - before->sectors_read;
+	grown->flushes = before->flushes < 0 ? -1 :
+					       after.flushes - before->flushes;
+	return true;
+}
+
+static double blocks_read(const struct device_counts *grown)
+{
+	return (double)grown->sectors_read * 512 / 4096;
 }
 
 static int write_and_sync(const struct run *run, struct contender *c,
 			  struct writers *w, struct round_result *res)
 {
-	uint64_t before = 0, after = 0;
+	struct device_counts before, grown = { .flushes = -1 };
 	struct work_done done;
 	int ret;
 
-	count_reads(run, &before, &res->reads_known);
+	res->reads_known = begin_count(run, &before);
 	ret = writers_run(w, &done);
 	if (!ret)
 		ret = run->c->ops->sync(c);
 	res->stable_ns = clock_ns() - done.start_ns;
-	count_reads(run, &after, &res->reads_known);
+	res->reads_known = res->reads_known && end_count(run, &before, &grown);
+	res->device_reads = blocks_read(&grown);
+	res->device_flushes = grown.flushes;
 	res->write_ns = done.end_ns - done.start_ns;
+	res->write_latency = done.latency;
 	res->writes = done.writes;
 	res->bytes = done.writes * run->c->record;
-	res->device_reads = (double)(after - before) * 512 / 4096;
 	return ret;
 }
 
@@ -177,13 +197,13 @@ static int measure(const struct run *run, struct contender *c,
 static int close_contender(const struct run *run, struct contender *c,
 			   struct round_result *res)
 {
-	uint64_t before = 0, after = 0;
+	struct device_counts before, grown = { 0 };
 	int ret;
 
-	count_reads(run, &before, &res->reads_known);
+	res->reads_known = res->reads_known && begin_count(run, &before);
 	ret = run->c->ops->close(c, &res->report);
-	count_reads(run, &after, &res->reads_known);
-	res->close_reads = (double)(after - before) * 512 / 4096;
+	res->reads_known = res->reads_known && end_count(run, &before, &grown);
+	res->close_reads = blocks_read(&grown);
 	res->peak_bytes = res->report.has_engine ?
 				  res->report.stats.memory_peak_bytes :
 				  (uint64_t)res->kernel_pages_peak *
@@ -236,8 +256,8 @@ int run_once(const struct run *run, struct round_result *res, char *reason)
 	int ret;
 
 	memset(res, 0, sizeof(*res));
-	res->reads_known = true;
 	res->extents = res->resident = res->resident_open = -1;
+	res->device_flushes = -1;
 	reason[0] = '\0';
 	make_layouts(run, &before, &after);
 	ret = prepare(run, &before, res);

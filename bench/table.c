@@ -126,10 +126,15 @@ static void print_figures(const struct report *r, const struct bench_case *c)
 		print_warm(c);
 }
 
-static void print_case(const struct report *r, const struct bench_case *c)
+static void print_identity(const struct bench_case *c)
 {
 	printf("%8llu %-5s %-16s", (unsigned long long)c->record,
 	       c->dsync ? "dsync" : "-", c->ops->name);
+}
+
+static void print_case(const struct report *r, const struct bench_case *c)
+{
+	print_identity(c);
 	if (c->missing[0])
 		printf(" missing: %s", c->missing);
 	else if (c->error[0])
@@ -139,12 +144,53 @@ static void print_case(const struct report *r, const struct bench_case *c)
 	putchar('\n');
 }
 
-void report_table(const struct report *r)
+static void print_latency(const struct bench_case *c)
 {
-	char text[600];
+	static const struct {
+		round_figure *of;
+		int width, decimals;
+	} columns[] = {
+		{ round_write_p50_us, 10, 1 },
+		{ round_write_p99_us, 10, 1 },
+		{ round_write_p999_us, 10, 1 },
+		{ round_write_max_us, 10, 1 },
+		{ round_flushes_per_write, 8, 4 },
+		{ round_device_flushes, 8, 0 },
+		{ round_kicks, 8, 0 },
+	};
+	char text[64];
+	size_t i;
+
+	print_identity(c);
+	for (i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		printf(" %*s", columns[i].width,
+		       number(text, sizeof(text),
+			      case_spread(c, columns[i].of).median,
+			      columns[i].decimals));
+	putchar('\n');
+}
+
+static void print_latencies(const struct results *results)
+{
 	unsigned i;
 
-	print_head(r);
+	printf("\n%8s %-5s %-16s %10s %10s %10s %10s %8s %8s %8s\n", "record",
+	       "flags", "contender", "write p50", "p99", "p99.9", "max",
+	       "flushes/", "device", "kick");
+	printf("%8s %-5s %-16s %10s %10s %10s %10s %8s %8s %8s\n", "", "", "",
+	       "us", "us", "us", "us", "write", "flushes", "rounds");
+	for (i = 0; i < results->nr_cases; i++) {
+		const struct bench_case *c = &results->cases[i];
+
+		if (!c->missing[0] && !c->error[0])
+			print_latency(c);
+	}
+}
+
+static void print_cases(const struct report *r)
+{
+	unsigned i;
+
 	print_columns(r->o);
 	for (i = 0; i < r->results->nr_cases; i++) {
 		const struct bench_case *c = &r->results->cases[i];
@@ -153,6 +199,16 @@ void report_table(const struct report *r)
 			putchar('\n');
 		print_case(r, c);
 	}
+}
+
+void report_table(const struct report *r)
+{
+	char text[600];
+
+	print_head(r);
+	print_cases(r);
+	if (r->o->latency)
+		print_latencies(r->results);
 	printf("\nMedians, with (minimum-maximum). \"To stable\" is until a "
 	       "final fsync has returned.\n%s\n",
 	       results_good(r->results) ?

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * writers: the loop that is measured. Between two writes there is no lock, no
- * allocation, no copy, and no clock.
+ * allocation and no copy; the clock is read once, at the end of one write and
+ * the start of the next.
  *
  * The gate: the threads come up one by one and wait; the clock starts when
  * all are there, just before they are let go.
@@ -26,8 +27,10 @@ struct writer {
 	struct writers *all;
 	unsigned index;
 	pthread_t thread;
-	uint64_t writes; /* the thread's until it is done */
-	uint64_t end_ns; /* likewise */
+	/* The thread's until it is done. */
+	uint64_t writes;
+	uint64_t end_ns;
+	struct histogram latency;
 };
 
 struct writers {
@@ -66,24 +69,30 @@ static void write_all(struct writer *me)
 	const struct work *k = &me->all->work;
 	uint64_t step = k->threads * (k->odd_rows_only ? 2ull : 1ull);
 	uint64_t nr = me->index + (k->odd_rows_only ? k->threads : 0);
-	uint64_t writes = 0;
+	uint64_t writes = 0, before = clock_ns(), now;
 	int none = 0, ret;
 
 	for (; nr < k->count; nr += step) {
 		if (stop_requested() ||
 		    atomic_load_explicit(&me->all->error, memory_order_relaxed))
 			break;
-		if (k->gap_us && writes)
+		if (k->gap_us && writes) {
 			pause_us(k->gap_us);
+			before = clock_ns();
+		}
 		ret = write_record(k, nr);
 		if (ret) {
 			atomic_compare_exchange_strong(&me->all->error, &none,
 						       ret);
 			break;
 		}
+		now = clock_ns();
+		histogram_add(&me->latency, now - before);
+		before = now;
 		writes++;
 	}
 	me->writes = writes;
+	me->end_ns = before;
 }
 
 static bool pass_gate(struct writers *w)
@@ -111,7 +120,6 @@ static void *writer_main(void *arg)
 	if (!pass_gate(w))
 		return NULL;
 	write_all(me);
-	me->end_ns = clock_ns();
 	pthread_mutex_lock(&w->lock);
 	if (++w->done == w->started)
 		pthread_cond_signal(&w->arrived);
@@ -154,9 +162,24 @@ static void set_gate(struct writers *w, enum gate_state state)
 	pthread_cond_broadcast(&w->opened);
 }
 
+static void add_up(const struct writers *w, struct work_done *done)
+{
+	struct histogram all = { 0 };
+	unsigned i;
+
+	for (i = 0; i < w->started; i++) {
+		const struct writer *one = &w->writers[i];
+
+		done->writes += one->writes;
+		if (done->end_ns < one->end_ns)
+			done->end_ns = one->end_ns;
+		histogram_merge(&all, &one->latency);
+	}
+	done->latency = histogram_latency(&all);
+}
+
 int writers_run(struct writers *w, struct work_done *done)
 {
-	unsigned i;
 	int ret;
 
 	*done = (struct work_done){ 0 };
@@ -168,11 +191,7 @@ int writers_run(struct writers *w, struct work_done *done)
 	while (w->done < w->started)
 		pthread_cond_wait(&w->arrived, &w->lock);
 	pthread_mutex_unlock(&w->lock);
-	for (i = 0; i < w->started; i++) {
-		done->writes += w->writers[i].writes;
-		if (done->end_ns < w->writers[i].end_ns)
-			done->end_ns = w->writers[i].end_ns;
-	}
+	add_up(w, done);
 	ret = atomic_load(&w->error);
 	return !ret && stop_requested() ? -EINTR : ret;
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/histogram.h"
+
 struct contender;
 struct contender_ops;
 struct pattern;
@@ -38,6 +40,7 @@ struct work_done {
 	uint64_t writes;
 	uint64_t start_ns; /* before the first write */
 	uint64_t end_ns; /* after the last one */
+	struct latency latency; /* of each write call */
 };
 
 /** struct writers - opaque: the threads, ready to go */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "bench/contender.h"
+#include "bench/histogram.h"
 #include "bench/pattern.h"
 #include "bench/sampler.h"
 #include "bench/writers.h"
@@ -88,6 +89,24 @@ static bool is_engine(json_t *o)
 
 /* ---- what every report must have ------------------------------------- */
 
+/* R14: what is durable was flushed, but not once for each write. */
+static void check_flushes(json_t *o)
+{
+	json_t *dsync = json_object_get(o, "dsync");
+
+	if (!is_engine(o)) {
+		assert_true(json_is_null(json_object_get(o, "kicks")));
+		return;
+	}
+	assert_true(figure(o, "kicks") >= 0);
+	if (json_is_true(dsync))
+		assert_true(figure(o, "flushes_per_write") > 0);
+	else
+		assert_true(figure(o, "flushes_per_write") < 0.5);
+	if (scratch)
+		assert_true(figure(o, "device_flushes") >= 1);
+}
+
 static void check_figures(json_t *env, json_t *o)
 {
 	assert_string_equal(text(o, "workload"), "interleaved");
@@ -99,6 +118,11 @@ static void check_figures(json_t *env, json_t *o)
 	assert_true(figure(o, "peak_bytes") >= 0);
 	assert_true(figure(o, "mib_s_write") > 0);
 	assert_true(figure(o, "mib_s_stable") > 0);
+	assert_true(figure(o, "write_p50_us") > 0);
+	assert_true(figure(o, "write_p99_us") >= figure(o, "write_p50_us"));
+	assert_true(figure(o, "write_p999_us") >= figure(o, "write_p99_us"));
+	assert_true(figure(o, "write_max_us") >= figure(o, "write_p999_us"));
+	check_flushes(o);
 	if (json_is_null(json_object_get(env, "device")))
 		assert_true(
 			json_is_null(json_object_get(o, "reads_per_write")));
@@ -359,6 +383,51 @@ static void verifier_finds_it(void **state)
 	pattern_destroy(&p);
 }
 
+/* ---- the histogram --------------------------------------------------- */
+
+static void percentiles(void **state)
+{
+	static struct histogram all, other;
+	struct latency l = histogram_latency(&all);
+	uint64_t ns;
+
+	assert_int_equal(l.count, 0);
+	/* 1 to 100000 ns, half of them from another thread. */
+	for (ns = 1; ns <= 100000; ns++)
+		histogram_add(ns & 1 ? &all : &other, ns);
+	histogram_merge(&all, &other);
+	l = histogram_latency(&all);
+	assert_int_equal(l.count, 100000);
+	assert_in_range(l.p50_ns, 50000, 50000 * 33 / 32);
+	assert_in_range(l.p99_ns, 99000, 100000);
+	assert_in_range(l.p999_ns, 99900, 100000);
+	assert_int_equal(l.max_ns, 100000);
+}
+
+/* Every value is in a bucket that it may be in, up to the last one. */
+static void buckets(void **state)
+{
+	static const uint64_t hours = 3600000000000u;
+	static struct histogram h;
+	unsigned bits, before = 0;
+
+	for (bits = 0; bits < 64; bits++) {
+		uint64_t ns = (uint64_t)1 << bits;
+		unsigned index = histogram_index(ns);
+
+		assert_true(index < HISTOGRAM_BUCKETS);
+		assert_true(index > before || index == HISTOGRAM_BUCKETS - 1);
+		/* One below is in the bucket before. */
+		if (bits && bits < HISTOGRAM_MAX_BITS)
+			assert_int_equal(histogram_index(ns - 1), index - 1);
+		before = index;
+	}
+	histogram_add(&h, 7);
+	histogram_add(&h, hours);
+	assert_int_equal(histogram_latency(&h).p50_ns, 7);
+	assert_int_equal(histogram_latency(&h).p999_ns, hours);
+}
+
 /* ---- whoever looks, does not disturb --------------------------------- */
 
 static bool was_opened(int watch)
@@ -429,6 +498,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(verifier_finds_it),
+		cmocka_unit_test(percentiles),
+		cmocka_unit_test(buckets),
 		cmocka_unit_test(nobody_opens_it),
 		cmocka_unit_test(new_file),
 		cmocka_unit_test(one_writer_with_a_gap),

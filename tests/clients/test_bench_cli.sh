@@ -109,11 +109,12 @@ fi
 
 # The table, on no terminal: no progress, and everything is removed.
 expect 0 'verified' bench interleaved --dir "$work/dir" --total 256k \
-	--records 6000 --rounds 2 --threads 4
+	--records 6000 --rounds 2 --threads 4 --latency
 [ ! -s "$work/err" ] || fail "something on stderr: $(cat "$work/err")"
 for name in kernel:none kernel:dontcache kernel:direct engine:dontcache; do
 	grep -q " $name " "$work/out" || fail "no $name in the table"
 done
+grep -q 'p99.9' "$work/out" || fail 'no latencies in the table'
 grep -q 'kernel:direct *missing: not applicable' "$work/out" ||
 	fail 'kernel:direct does not say why it is missing'
 [ -z "$(ls "$work/dir")" ] || fail "left behind: $(ls "$work/dir")"
