@@ -379,7 +379,7 @@ DBH_PUBLIC int dbh_file_info(struct dbh_file *file, struct dbh_file_info *out)
 		return err;
 	store = file->m->store;
 	snprintf(info.store, sizeof(info.store), "%s", store->ops->name);
-	info.io_method = ioq_method(file->m->engine->ioq) == IOQ_URING ?
+	info.io_method = file->m->engine->limit.method == IOQ_URING ?
 				 DBH_IO_URING :
 				 DBH_IO_THREADS;
 	info.direct = atomic_load(&store->direct);

@@ -37,6 +37,7 @@ static struct wb *wb_create(struct dbh_engine *e, dev_t dev)
 	list_init(&wb->ready);
 	list_init(&wb->partial);
 	list_init(&wb->b_dirty);
+	list_init(&wb->edges);
 	event_init(&wb->kick);
 	return wb;
 }
@@ -73,7 +74,27 @@ void wb_destroy(struct wb *wb)
 	atomic_store(&wb->stop, true);
 	event_set(&wb->kick);
 	pthread_join(wb->flusher, NULL);
+	ioq_destroy(wb->ioq);
 	free(wb);
+}
+
+/* The first device takes what engine_create() has tried out. */
+int wb_ioq_locked(struct wb *wb, struct ioq **out)
+{
+	struct dbh_engine *e = wb->engine;
+	int err = 0;
+
+	assert_held(&e->lock);
+	if (!wb->ioq) {
+		wb->ioq = e->spare_ioq;
+		e->spare_ioq = NULL;
+	}
+	if (!wb->ioq)
+		err = ioq_create(e->limit.method, e->limit.queue_depth,
+				 &wb->ioq);
+	if (!err)
+		*out = wb->ioq;
+	return err;
 }
 
 /* ---- the setter ------------------------------------------------------ */
@@ -130,6 +151,7 @@ static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 
 	if (edge) {
 		n->edge |= folio_mask(f);
+		atomic_fetch_add(&f->mapping->wb->nr_edges, pages);
 		old = atomic_fetch_add(&e->nr_edges, pages);
 		/* Too many now: the flusher evicts the oldest. */
 		if (old <= e->limit.edge_pages &&
@@ -137,6 +159,7 @@ static void edge_mod(struct dbh_engine *e, struct node *n, struct folio *f,
 			wb_kick(f->mapping->wb);
 	} else {
 		n->edge &= ~folio_mask(f);
+		atomic_fetch_sub(&f->mapping->wb->nr_edges, pages);
 		atomic_fetch_sub(&e->nr_edges, pages);
 	}
 }

@@ -19,6 +19,9 @@ enum wb_stat {
 	NR_WB_STATS,
 };
 
+/** Kinds of requests; none waits for another. */
+enum bio_kind { BIO_KIND_WB, BIO_KIND_READ, BIO_KIND_FILL, NR_BIO_KINDS };
+
 /**
  * struct wb - writeback of one device
  * @list_lock: of the lists
@@ -26,6 +29,12 @@ enum wb_stat {
  * @partial: nodes of which some may, oldest first
  * @b_dirty: mappings with dirty pages, oldest first
  * @nr_ready: nodes on @ready; atomic
+ * @ioq: how its files issue; a device of its own has requests of its own in
+ *	flight. NULL until wb_ioq_locked().
+ * @edges: unmarked edges of its files, oldest first; @nr_on_edges; lru.lock
+ * @nr_edges: incomplete ones, in pages; atomic
+ * @bios_held: requests that are its own for now; under bio_lock, read without
+ * @in_flight: write bios; atomic
  * @flusher, @kick: the thread, and what wakes it
  * @busy: it is in a round
  * @alarm_ms: how long it means to sleep; 0 while it is awake
@@ -41,6 +50,12 @@ struct wb {
 	struct list_head partial;
 	struct list_head b_dirty;
 	_Atomic unsigned nr_ready;
+	struct ioq *ioq;
+	struct list_head edges;
+	_Atomic long nr_on_edges;
+	_Atomic long nr_edges cacheline_aligned;
+	_Atomic long in_flight;
+	_Atomic long bios_held[NR_BIO_KINDS];
 	pthread_t flusher;
 	struct event kick;
 	_Atomic bool busy;
@@ -52,6 +67,8 @@ struct wb {
 /** The wb of @dev, made with its flusher if need be; it stays until the engine
  * goes. engine->lock is held. Return: 0 or -errno */
 int wb_get_locked(struct dbh_engine *e, dev_t dev, struct wb **out);
+/** Its ioq, made at the first call. engine->lock is held. Return: 0 or -errno */
+int wb_ioq_locked(struct wb *wb, struct ioq **out);
 /** End the flusher; nothing is dirty. */
 void wb_destroy(struct wb *wb);
 

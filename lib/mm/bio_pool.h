@@ -3,7 +3,9 @@
  * bio_pool: the requests of an engine, made once.
  *
  * Writeback, reading and filling of edges have requests of their own, so that
- * none waits for the other: writeback must always be able to go on.
+ * none waits for the other: writeback must always be able to go on. And a slow
+ * device must not keep a fast one from its work: a device may hold so many as
+ * long as some are left (see bio_admit()).
  */
 #ifndef DBH_MM_BIO_POOL_H
 #define DBH_MM_BIO_POOL_H
@@ -70,18 +72,18 @@ size_t bio_pool_bytes(size_t memory_bytes, unsigned queue_depth);
 int bio_pool_init(struct dbh_engine *e);
 void bio_pool_fini(struct dbh_engine *e);
 
-/** Sleep until there is one. */
-struct wb_bio *wb_bio_get(struct dbh_engine *e);
-void wb_bio_put(struct dbh_engine *e, struct wb_bio *b);
+/** One for device @wb; sleep until there is one. */
+struct wb_bio *wb_bio_get(struct wb *wb);
+void wb_bio_put(struct wb *wb, struct wb_bio *b);
 /** @w is queued if there is none: NULL, try again when woken. Without @w:
  * NULL at once. */
-struct read_bio *read_bio_get(struct dbh_engine *e, struct waiter *w);
-void read_bio_put(struct dbh_engine *e, struct read_bio *b);
-struct fill *fill_get(struct dbh_engine *e, struct waiter *w);
+struct read_bio *read_bio_get(struct wb *wb, struct waiter *w);
+void read_bio_put(struct wb *wb, struct read_bio *b);
+struct fill *fill_get(struct wb *wb, struct waiter *w);
 /** Sleeps. Who waits for one holds no folio: the holder of another may wait for
  * that. */
-struct fill *fill_get_wait(struct dbh_engine *e);
-void fill_put(struct dbh_engine *e, struct fill *f);
+struct fill *fill_get_wait(struct wb *wb);
+void fill_put(struct wb *wb, struct fill *f);
 /** A waiter was woken for a request, and may not have needed it any more: wake
  * the next one. */
 void bio_pool_pass_on(struct dbh_engine *e);

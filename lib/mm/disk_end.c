@@ -67,7 +67,7 @@ static void end_block_written(struct folio *f, int err)
 static int end_block_rewrite(struct mapping *m, uint64_t pos)
 {
 	struct dbh_engine *e = m->engine;
-	struct fill *fill = fill_get_wait(e);
+	struct fill *fill = fill_get_wait(m->wb);
 	struct folio *f = mapping_lookup(m, pos >> PAGE_SHIFT);
 	bool locked = false;
 	char *data = NULL;
@@ -92,7 +92,7 @@ static int end_block_rewrite(struct mapping *m, uint64_t pos)
 	if (!err)
 		err = block_rw(m, &fill->bio, BIO_WRITE, pos,
 			       data ? data : fill->bounce);
-	fill_put(e, fill);
+	fill_put(m->wb, fill);
 	if (locked)
 		end_block_written(f, err);
 	return err;

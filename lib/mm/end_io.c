@@ -154,8 +154,8 @@ void writeback_end(struct bio *bio)
 	}
 	ended_free(&end);
 	paranoid_leave();
-	wb_bio_put(e, b);
-	atomic_fetch_sub(&e->wb_in_flight, 1);
+	wb_bio_put(m->wb, b);
+	atomic_fetch_sub(&m->wb->in_flight, 1);
 	mem_wake(e);
 	mapping_io_put(m);
 	if (batch)

@@ -129,9 +129,11 @@ int engine_create(const struct engine_options *opts, struct dbh_engine **out)
 	err = fork_mark_init(e);
 	if (err)
 		goto out_bios;
-	err = ioq_create(opts->method, opts->queue_depth, &e->ioq);
+	e->limit.method = opts->method;
+	err = ioq_create(opts->method, opts->queue_depth, &e->spare_ioq);
 	if (err)
 		goto out_mark;
+	e->limit.method = ioq_method(e->spare_ioq);
 	*out = e;
 	return 0;
 
@@ -163,7 +165,7 @@ void engine_free(struct dbh_engine *e)
 		list_del(&m->link);
 		free(m);
 	}
-	ioq_destroy(e->ioq);
+	ioq_destroy(e->spare_ioq);
 	munmap((void *)(uintptr_t)e->fork_mark, PAGE_BYTES);
 	bio_pool_fini(e);
 	node_table_fini(&e->nodes);

@@ -17,6 +17,15 @@ struct wb_bio;
 struct read_bio;
 struct workers;
 
+/**
+ * struct bio_list - free requests of a kind; see bio_pool.c
+ * @free: under bio_lock; @nr_free: changed under it, read without
+ */
+struct bio_list {
+	struct list_head free;
+	_Atomic long nr_free;
+};
+
 /** Events since the engine was made; relaxed atomics. */
 struct engine_stats {
 	_Atomic uint64_t edges_completed, edges_expired;
@@ -44,6 +53,7 @@ struct engine_stats {
  *	wait before they open further ones (R5)
  * @failing_pages: dirty pages of failing mappings at most
  * @kick_nodes: ready nodes that are worth a round of the flusher
+ * @method: of issuing requests, the one in use
  * @max_order: of folios, so that a few of them do not take a small pool whole
  */
 struct engine_limits {
@@ -54,6 +64,7 @@ struct engine_limits {
 	unsigned max_order;
 	unsigned queue_depth;
 	uint32_t expire_ms;
+	enum ioq_method method;
 };
 
 struct dbh_engine {
@@ -61,7 +72,7 @@ struct dbh_engine {
 	struct pool pool;
 	struct node_table nodes;
 	struct lru lru;
-	struct ioq *ioq;
+	struct ioq *spare_ioq; /* the first device's, until there is one */
 	struct workers *workers; /* the rw room's */
 
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
@@ -77,11 +88,10 @@ struct dbh_engine {
 
 	/* requests: free ones, and who waits for one */
 	struct mutex bio_lock;
-	struct list_head wb_bios, read_bios, fills;
-	struct waitq bio_waitq; /* keyed by the list */
+	struct bio_list bios[NR_BIO_KINDS];
+	struct waitq bio_waitq; /* keyed by the list; arg: for which wb */
 	void *bio_memory;
 	char *bounce_memory;
-	_Atomic long wb_in_flight; /* write bios */
 
 	struct mutex lock; /* RANK_ENGINE: what follows */
 	struct list_head mappings[ENGINE_MAPPING_BUCKETS];

@@ -36,6 +36,7 @@ static void fill_end(struct bio *bio)
 {
 	struct fill *fill = container_of(bio, struct fill, bio);
 	struct dbh_engine *e = fill->m->engine;
+	struct wb *wb = fill->m->wb;
 
 	if (!bio->status) {
 		merge_gaps(fill->folio, fill->bounce);
@@ -43,7 +44,7 @@ static void fill_end(struct bio *bio)
 	}
 	fill->done(fill);
 	mapping_io_put(fill->m);
-	fill_put(e, fill);
+	fill_put(wb, fill);
 }
 
 void edge_fill(struct fill *fill, struct folio *f,
@@ -64,7 +65,7 @@ void edge_fill(struct fill *fill, struct folio *f,
 		merge_gaps(f, NULL);
 		stat_inc(e, edges_filled_zero);
 		done(fill);
-		fill_put(e, fill);
+		fill_put(m->wb, fill);
 		return;
 	}
 	fill->vec = (struct iovec){ fill->bounce, size };
@@ -106,12 +107,12 @@ static void fill_index(struct mapping *m, pgoff_t index, struct batch *batch)
 		return;
 	/* Neither is held while the other is waited for: the folio may be lent
 	 * to a slow caller, and others need the request. */
-	fill = fill_get_wait(e);
+	fill = fill_get_wait(m->wb);
 	while (!folio_trylock(f)) {
-		fill_put(e, fill);
+		fill_put(m->wb, fill);
 		folio_lock(e, f);
 		folio_unlock(e, f);
-		fill = fill_get_wait(e);
+		fill = fill_get_wait(m->wb);
 	}
 	if (folio_is(f, m, index) &&
 	    (f->flags & (FOLIO_DIRTY | FOLIO_UPTODATE)) == FOLIO_DIRTY) {
@@ -120,7 +121,7 @@ static void fill_index(struct mapping *m, pgoff_t index, struct batch *batch)
 		return;
 	}
 	folio_unlock(e, f);
-	fill_put(e, fill);
+	fill_put(m->wb, fill);
 }
 
 void fill_range(struct mapping *m, pgoff_t first, pgoff_t last,
@@ -184,7 +185,7 @@ static void edge_evict(struct fill *fill, struct folio *f)
 	if (!(f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK))) {
 		/* Written already, by a sync. */
 		stat_inc(e, edges_expired);
-		fill_put(e, fill);
+		fill_put(m->wb, fill);
 		if (f->flags & FOLIO_CACHED) {
 			edge_finish(f, 0, 0);
 			lru_move(e, f, FOLIO_ON_LRU);
@@ -201,7 +202,7 @@ static void edge_evict(struct fill *fill, struct folio *f)
 		fill->bio.status = 0;
 		f->flags &= ~FOLIO_COMPLETE;
 		evict_filled(fill);
-		fill_put(e, fill);
+		fill_put(m->wb, fill);
 		return;
 	}
 	edge_fill(fill, f, evict_filled, NULL);
@@ -215,15 +216,16 @@ static bool evictable(const struct folio *f)
 }
 
 /* The oldest edge that can be had, locked, if it is old enough. */
-static struct folio *edge_take(struct dbh_engine *e, uint32_t min_age_ms)
+static struct folio *edge_take(struct wb *wb, uint32_t min_age_ms)
 {
+	struct dbh_engine *e = wb->engine;
 	struct lru *lru = &e->lru;
 	struct folio *found = NULL;
 	struct list_head *pos;
 	unsigned scan = EVICT_SCAN;
 
 	mutex_lock(&lru->lock);
-	list_for_each(pos, &lru->edges) {
+	list_for_each(pos, &wb->edges) {
 		struct folio *f = list_entry(pos, struct folio, lru);
 
 		if (clock_age_ms(f->stamp) < min_age_ms || !scan--)
@@ -240,16 +242,16 @@ static struct folio *edge_take(struct dbh_engine *e, uint32_t min_age_ms)
 	return found;
 }
 
-unsigned edges_evict(struct dbh_engine *e, unsigned max, uint32_t min_age_ms)
+unsigned edges_evict(struct wb *wb, unsigned max, uint32_t min_age_ms)
 {
 	unsigned evicted = 0;
 
 	while (evicted < max) {
-		struct fill *fill = fill_get_wait(e);
-		struct folio *f = edge_take(e, min_age_ms);
+		struct fill *fill = fill_get_wait(wb);
+		struct folio *f = edge_take(wb, min_age_ms);
 
 		if (!f) {
-			fill_put(e, fill);
+			fill_put(wb, fill);
 			break;
 		}
 		edge_evict(fill, f);

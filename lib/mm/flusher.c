@@ -201,7 +201,7 @@ static struct mapping *oldest_dirty(struct wb *wb, uint32_t min_age_ms)
 static long cached_dirty(struct wb *wb)
 {
 	return wb_stat(wb, WB_DIRTY) - wb_stat(wb, WB_DONTCACHE_DIRTY) -
-	       atomic_load(&wb->engine->nr_edges);
+	       atomic_load(&wb->nr_edges);
 }
 
 static bool flush_dirty(struct flusher *fl, bool pressure)
@@ -253,7 +253,7 @@ static bool idle_too_long(struct flusher *fl)
 {
 	struct dbh_engine *e = fl->e;
 
-	if (!waitq_active(&e->open_waitq) || atomic_load(&e->wb_in_flight) ||
+	if (!waitq_active(&e->open_waitq) || atomic_load(&fl->wb->in_flight) ||
 	    atomic_load(&fl->wb->nr_ready)) {
 		fl->idle_ns = 0;
 		return false;
@@ -348,13 +348,15 @@ static bool must_evict(struct flusher *fl, bool starving)
 static void evict_edges(struct flusher *fl, bool starving)
 {
 	struct dbh_engine *e = fl->e;
-	long over = atomic_load(&e->nr_edges) - e->limit.edge_pages;
+	long all = atomic_load(&e->nr_edges), over = all - e->limit.edge_pages;
 
+	/* Each device its part of what is too many. */
+	over = over > 0 ? over * atomic_load(&fl->wb->nr_edges) / all : 0;
 	if (over > 0)
-		edges_evict(e, (unsigned)over, 0);
+		edges_evict(fl->wb, (unsigned)over, 0);
 	if (must_evict(fl, starving))
-		edges_evict(e,
-			    (unsigned)MAX(atomic_load(&e->lru.nr_edges) / 8,
+		edges_evict(fl->wb,
+			    (unsigned)MAX(atomic_load(&fl->wb->nr_on_edges) / 8,
 					  16l),
 			    0);
 }
@@ -368,7 +370,7 @@ static void expire(struct flusher *fl)
 	if (clock_age_ms(fl->expired_ms) < tick)
 		return;
 	fl->expired_ms = clock_coarse_ms();
-	edges_evict(e, UINT32_MAX, e->limit.expire_ms);
+	edges_evict(fl->wb, UINT32_MAX, e->limit.expire_ms);
 	reclaim_once_expired(e, e->limit.expire_ms);
 }
 
@@ -403,7 +405,7 @@ static uint32_t next_look_ms(struct flusher *fl)
 	else if (!list_empty(&wb->b_dirty))
 		ms = expire_tick_ms(e);
 	mutex_unlock(&wb->list_lock);
-	if (ms == UINT32_MAX && lru_needs_tick(&e->lru))
+	if (ms == UINT32_MAX && lru_needs_tick(wb))
 		ms = expire_tick_ms(e);
 	return ms;
 }
@@ -430,7 +432,7 @@ static void flush_round(struct flusher *fl)
 	pressure |= waitq_active(&e->mem_waitq);
 	wrote = flush_uncached(fl, pressure);
 	retry_failing(fl);
-	if (!wrote && pressure && !atomic_load(&e->wb_in_flight)) {
+	if (!wrote && pressure && !atomic_load(&fl->wb->in_flight)) {
 		/* What is whole is on its way or there is none: now what may
 		 * go in pieces, the oldest first. */
 		take_nodes(fl, &fl->wb->partial, 64, 0);
@@ -438,9 +440,9 @@ static void flush_round(struct flusher *fl)
 		wrote = fl->nr_keys;
 	}
 	wrote |= flush_dirty(fl, pressure && !wrote &&
-					 !atomic_load(&e->wb_in_flight));
+					 !atomic_load(&fl->wb->in_flight));
 	end_open_waits(fl);
-	evict_edges(fl, pressure && !wrote && !atomic_load(&e->wb_in_flight));
+	evict_edges(fl, pressure && !wrote && !atomic_load(&fl->wb->in_flight));
 	expire(fl);
 	safety_net(fl);
 }

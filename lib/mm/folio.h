@@ -57,7 +57,7 @@ enum folio_flags {
 	FOLIO_REFERENCED = 1u << 9, /* touched again since it was brought in */
 	FOLIO_WB_WAITERS = 1u << 10, /* somebody waits for the writeback */
 	FOLIO_CHARGED = 1u << 11, /* a locked writer has paid for DIRTY */
-	FOLIO_ON_EDGES = 1u << 12, /* linked in lru.edges */
+	FOLIO_ON_EDGES = 1u << 12, /* linked in wb->edges */
 	FOLIO_ON_LRU = 1u << 13, /* linked in lru.cached */
 	FOLIO_ON_ONCE = 1u << 14, /* linked in lru.once */
 	FOLIO_EVICTING = 1u << 15, /* edge on its way out; see edge_evict() */

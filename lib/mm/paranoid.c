@@ -117,6 +117,7 @@ static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
 	}
 	expect("DIRTY", wb_stat(wb, WB_DIRTY), dev.dirty);
 	expect("WRITEBACK", wb_stat(wb, WB_WRITEBACK), dev.writeback);
+	expect("a device's edges", atomic_load(&wb->nr_edges), dev.edges);
 	expect("DONTCACHE_DIRTY", wb_stat(wb, WB_DONTCACHE_DIRTY),
 	       dev.dontcache_dirty);
 }

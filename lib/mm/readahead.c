@@ -34,6 +34,7 @@ static void read_end(struct bio *bio)
 	struct read_bio *rb = container_of(bio, struct read_bio, bio);
 	struct mapping *m = rb->m;
 	struct dbh_engine *e = m->engine;
+	struct wb *wb = m->wb;
 
 	for (uint32_t i = 0; i < bio->nr_vecs; i++) {
 		char *at = bio->vecs[i].iov_base;
@@ -47,7 +48,7 @@ static void read_end(struct bio *bio)
 		}
 	}
 	mapping_io_put(m);
-	read_bio_put(e, rb);
+	read_bio_put(wb, rb);
 }
 
 static void add_folio(struct read_bio *rb, struct folio *f)
@@ -101,7 +102,7 @@ int read_folios(struct mapping *m, uint64_t pos, size_t len, bool uncached,
 
 	pos = ALIGN_DOWN(pos, min);
 	end = MIN(ALIGN_UP(end, min), pos + BIO_MAX_BYTES);
-	rb = read_bio_get(e, w);
+	rb = read_bio_get(m->wb, w);
 	if (!rb)
 		return w ? -EIOCBQUEUED : -EAGAIN;
 	rb->m = m;
@@ -118,7 +119,7 @@ int read_folios(struct mapping *m, uint64_t pos, size_t len, bool uncached,
 		pos += folio_bytes(f);
 	}
 	if (!rb->bio.len) {
-		read_bio_put(e, rb);
+		read_bio_put(m->wb, rb);
 		if (err == -ENOMEM)
 			return mem_wait(e, seq, w);
 		return 0;

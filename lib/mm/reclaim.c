@@ -22,15 +22,13 @@
 void lru_init(struct lru *lru)
 {
 	mutex_init(&lru->lock, RANK_LRU);
-	list_init(&lru->edges);
 	list_init(&lru->once);
 	list_init(&lru->cached);
-	atomic_init(&lru->nr_edges, 0);
 }
 
-static struct list_head *lru_list(struct lru *lru, uint32_t on)
+static struct list_head *lru_list(struct lru *lru, struct wb *wb, uint32_t on)
 {
-	return on == FOLIO_ON_EDGES ? &lru->edges :
+	return on == FOLIO_ON_EDGES ? &wb->edges :
 	       on == FOLIO_ON_LRU   ? &lru->cached :
 				      &lru->once;
 }
@@ -40,25 +38,29 @@ void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on)
 	struct lru *lru = &e->lru;
 	uint32_t was = f->flags & FOLIO_ON_LIST;
 	bool first = false;
+	struct wb *wb;
 
 	if (!was && !on)
 		return;
+	wb = f->mapping->wb;
 	mutex_lock(&lru->lock);
 	if (was)
 		list_del(&f->lru);
 	if (was == FOLIO_ON_EDGES)
-		atomic_fetch_sub(&lru->nr_edges, 1);
+		atomic_fetch_sub(&wb->nr_on_edges, 1);
 	if (on) {
-		first = on != FOLIO_ON_LRU && list_empty(lru_list(lru, on));
-		list_add_tail(&f->lru, lru_list(lru, on));
+		struct list_head *list = lru_list(lru, wb, on);
+
+		first = on != FOLIO_ON_LRU && list_empty(list);
+		list_add_tail(&f->lru, list);
 		f->stamp = clock_coarse_ms();
 	}
 	if (on == FOLIO_ON_EDGES)
-		atomic_fetch_add(&lru->nr_edges, 1);
+		atomic_fetch_add(&wb->nr_on_edges, 1);
 	f->flags = (f->flags & ~(uint32_t)FOLIO_ON_LIST) | on;
 	mutex_unlock(&lru->lock);
 	if (first)
-		wb_alarm(f->mapping->wb, expire_tick_ms(e));
+		wb_alarm(wb, expire_tick_ms(e));
 }
 
 /* Take the oldest folio of @list that can be locked; what was looked at goes
@@ -149,12 +151,13 @@ void reclaim_once_expired(struct dbh_engine *e, uint32_t age_ms)
 	}
 }
 
-bool lru_needs_tick(struct lru *lru)
+bool lru_needs_tick(struct wb *wb)
 {
+	struct lru *lru = &wb->engine->lru;
 	bool any;
 
 	mutex_lock(&lru->lock);
-	any = !list_empty(&lru->edges) || !list_empty(&lru->once);
+	any = !list_empty(&wb->edges) || !list_empty(&lru->once);
 	mutex_unlock(&lru->lock);
 	return any;
 }

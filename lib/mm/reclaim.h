@@ -7,16 +7,17 @@
 
 #include "mm/folio.h"
 
+struct wb;
+
 /**
  * struct lru - folios by age
- * @edges: unmarked edges, complete or not (R5)
+ * @lock: of both, and of each wb's edges: unmarked ones, complete or not (R5)
  * @once: brought in by uncached reads (R17)
  * @cached: of cached accesses
  */
 struct lru {
 	struct mutex lock;
-	struct list_head edges, once, cached;
-	_Atomic long nr_edges; /* on @edges, folios */
+	struct list_head once, cached;
 };
 
 void lru_init(struct lru *lru);
@@ -41,8 +42,8 @@ size_t reclaim_clean(struct dbh_engine *e, size_t want);
 
 /** Drop what uncached reads brought in and nobody has read on for @age_ms. */
 void reclaim_once_expired(struct dbh_engine *e, uint32_t age_ms);
-/** Does something on the lists come of age? */
-bool lru_needs_tick(struct lru *lru);
+/** Does something come of age that the flusher of @wb has to look for? */
+bool lru_needs_tick(struct wb *wb);
 
 /**
  * folio_insert - mapping_insert(), dropping clean folios if there is no node

@@ -32,7 +32,7 @@ static void wb_bio_submit(struct wb_bio *b)
 	b->bio.store = b->m->store;
 	b->bio.op = BIO_WRITE;
 	b->bio.end_io = writeback_end;
-	atomic_fetch_add(&e->wb_in_flight, 1);
+	atomic_fetch_add(&b->m->wb->in_flight, 1);
 	mapping_io_get(b->m);
 	stat_inc(e, write_bios);
 	stat_add(e, write_bytes, b->bio.len);
@@ -83,7 +83,7 @@ static void collect_submit_beyond(struct collect *c, struct wb_bio *b)
 	}
 	b->bio.status = err;
 	mapping_io_get(m);
-	atomic_fetch_add(&m->engine->wb_in_flight, 1);
+	atomic_fetch_add(&m->wb->in_flight, 1);
 	writeback_end(&b->bio);
 }
 
@@ -228,7 +228,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 
 	if (!c->b) {
 		/* Got while no lock is held. */
-		c->b = wb_bio_get(c->m->engine);
+		c->b = wb_bio_get(c->m->wb);
 		c->b->bio.vecs = c->b->vecs;
 		c->b->bio.len = 0;
 		c->b->bio.nr_vecs = 0;
@@ -275,7 +275,7 @@ static void collect_finish(struct collect *c)
 	if (c->b && c->b->bio.len) {
 		collect_submit(c);
 	} else if (c->b) {
-		wb_bio_put(c->m->engine, c->b);
+		wb_bio_put(c->m->wb, c->b);
 		c->b = NULL;
 	}
 }

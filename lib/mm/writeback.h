@@ -65,12 +65,12 @@ void fill_range(struct mapping *m, pgoff_t first, pgoff_t last,
 		struct batch *batch);
 
 /**
- * edges_evict - write out edges, oldest first (R5)
+ * edges_evict - write out edges of a device's files, oldest first (R5)
  * @max: how many at most
  * @min_age_ms: only those at least so old
  * Return: how many are on their way
  */
-unsigned edges_evict(struct dbh_engine *e, unsigned max, uint32_t min_age_ms);
+unsigned edges_evict(struct wb *wb, unsigned max, uint32_t min_age_ms);
 
 /* ---- the flusher ----------------------------------------------------- */
 

@@ -117,10 +117,23 @@ static int new_mapping_locked(struct dbh_engine *e, struct store *store,
 	return 0;
 }
 
+static int device_ioq_locked(struct dbh_engine *e, int fd, struct ioq **out)
+{
+	struct stat st;
+	struct wb *wb;
+	int err;
+
+	if (fstat(fd, &st))
+		return -errno;
+	err = wb_get_locked(e, st.st_dev, &wb);
+	return err ? err : wb_ioq_locked(wb, out);
+}
+
 static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
 			       bool created, struct mapping **out)
 {
 	struct store *store;
+	struct ioq *ioq;
 	bool writable = true;
 	int fd, err;
 
@@ -138,7 +151,9 @@ static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
 		close(fd);
 		return err;
 	}
-	err = store_file_create(e->ioq, fd, &store);
+	err = device_ioq_locked(e, fd, &ioq);
+	if (!err)
+		err = store_file_create(ioq, fd, &store);
 	if (err) {
 		close(fd);
 		return err;

@@ -247,15 +247,15 @@ static int read_fill(struct request *req, struct folio *f)
 		folio_unlock(e, f);
 		return -EIO;
 	}
-	fill = w ? fill_get(e, NULL) : NULL;
+	fill = w ? fill_get(req->file->m->wb, NULL) : NULL;
 	if (!fill) {
 		folio_unlock(e, f);
 		if (!w)
 			return -EAGAIN;
-		fill = fill_get(e, w);
+		fill = fill_get(req->file->m->wb, w);
 		if (!fill)
 			return -EIOCBQUEUED;
-		fill_put(e, fill);
+		fill_put(req->file->m->wb, fill);
 		return 0;
 	}
 	req->filling = req->pos;
