@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * contender: one way to write a file. The kernel's are in kernel.c, the
- * engine's in engine.c.
+ * engine's in engine.c, and the one that does not write in contender.c.
  */
 #ifndef BENCH_CONTENDER_H
 #define BENCH_CONTENDER_H
@@ -22,6 +22,8 @@ struct target {
 	bool dsync; /* every write is durable when it returns */
 	bool warm; /* read the whole file into the contender's cache */
 	uint64_t budget_bytes; /* of the engine; 0: its default */
+	uint64_t dirty_bytes; /* of the engine; 0: its default */
+	const char *hot_path; /* read it into the contender's cache; or NULL */
 };
 
 /** struct contender_report - what a contender says of itself at its end */
@@ -29,17 +31,20 @@ struct contender_report {
 	bool has_engine; /* the rest is valid */
 	struct dbh_stats stats;
 	struct dbh_file_info info;
+	int64_t hot_pages; /* of the hot file, still cached; -1: none */
 };
 
 /**
- * struct contender_ops - a contender; all members are required
+ * struct contender_ops - a contender; all members are required but read_hot
  * @name: as on the command line
+ * @idle: nobody shall call write()
  * @whole_blocks_only: it takes only records of whole blocks
  *
  * Nothing here complains: the caller knows the case, and does.
  */
 struct contender_ops {
 	const char *name;
+	bool idle;
 	bool whole_blocks_only;
 
 	/*
@@ -66,19 +71,20 @@ struct contender_ops {
 	 */
 	int (*borrow_fd)(struct contender *c);
 
+	/*
+	 * Optional: read all of it from the hot file, through the contender's
+	 * own cache, from any thread. 0 or a negative errno.
+	 */
+	int (*read_hot)(struct contender *c, void *buf, size_t len, off_t off);
+
 	/* Gone whatever is returned; the report is filled in regardless. */
 	int (*close)(struct contender *c, struct contender_report *report);
 };
 
+extern const struct contender_ops contender_idle;
 extern const struct contender_ops contender_kernel_none;
 extern const struct contender_ops contender_kernel_dontcache;
 extern const struct contender_ops contender_kernel_direct;
 extern const struct contender_ops contender_engine_dontcache;
-
-/** contender_find - by name; NULL if there is none. */
-const struct contender_ops *contender_find(const char *name);
-
-/** contender_all - all of them; returns their number, at most @max. */
-unsigned contender_all(const struct contender_ops **out, unsigned max);
 
 #endif

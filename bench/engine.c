@@ -19,6 +19,7 @@
 struct contender {
 	struct dbh_engine *engine;
 	struct dbh_file *file;
+	struct dbh_file *hot; /* NULL: the target has none */
 	unsigned flags;
 	dev_t dev; /* which file it is, to know its descriptors by */
 	ino_t ino;
@@ -41,6 +42,16 @@ static int read_all(struct dbh_file *file)
 	return (int)n;
 }
 
+static int open_hot(struct contender *c, const char *path)
+{
+	int ret;
+
+	ret = dbh_open(c->engine, path, O_RDONLY, 0, &c->hot);
+	if (!ret)
+		ret = read_all(c->hot);
+	return ret;
+}
+
 static int engine_setup(struct contender *c, const struct target *t)
 {
 	struct stat st;
@@ -50,9 +61,12 @@ static int engine_setup(struct contender *c, const struct target *t)
 	if (ret)
 		return ret;
 	ret = t->warm ? read_all(c->file) : 0;
+	if (!ret && t->hot_path)
+		ret = open_hot(c, t->hot_path);
 	if (!ret)
 		ret = dbh_fstat(c->file, &st);
 	if (ret) {
+		dbh_close(c->hot);
 		dbh_close(c->file);
 		return ret;
 	}
@@ -65,7 +79,8 @@ static int engine_setup(struct contender *c, const struct target *t)
 static int engine_open(const struct target *t, struct contender **out)
 {
 	struct dbh_options opts = { .struct_size = sizeof(opts),
-				    .memory_bytes = t->budget_bytes };
+				    .memory_bytes = t->budget_bytes,
+				    .dirty_bytes = t->dirty_bytes };
 	struct contender *c = calloc(1, sizeof(*c));
 	int ret;
 
@@ -135,6 +150,29 @@ static int engine_borrow_fd(struct contender *c)
 	return fd;
 }
 
+static int engine_read_hot(struct contender *c, void *buf, size_t len,
+			   off_t off)
+{
+	ssize_t n = dbh_pread(c->hot, buf, len, off, 0);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? (int)n : -EIO;
+}
+
+/* What of it is still in the engine's cache. */
+static int64_t close_hot(struct contender *c)
+{
+	struct dbh_residency res = { .struct_size = sizeof(res) };
+	int64_t pages = -1;
+
+	if (c->hot && !dbh_residency(c->hot, &res))
+		pages = (int64_t)(res.cached * 4096 /
+				  (uint64_t)sysconf(_SC_PAGESIZE));
+	dbh_close(c->hot);
+	return pages;
+}
+
 static int engine_close(struct contender *c, struct contender_report *report)
 {
 	int ret, ret2;
@@ -143,6 +181,7 @@ static int engine_close(struct contender *c, struct contender_report *report)
 	report->stats.struct_size = sizeof(report->stats);
 	report->info.struct_size = sizeof(report->info);
 	dbh_file_info(c->file, &report->info);
+	report->hot_pages = close_hot(c);
 	ret = dbh_close(c->file);
 	report->has_engine = !dbh_stats(c->engine, &report->stats);
 	ret2 = dbh_engine_destroy(c->engine);
@@ -180,5 +219,6 @@ const struct contender_ops contender_engine_dontcache = {
 	.write = engine_write,
 	.sync = engine_sync,
 	.borrow_fd = engine_borrow_fd,
+	.read_hot = engine_read_hot,
 	.close = engine_close,
 };

@@ -1,288 +1,242 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interleaved: the workload. Makes the list of cases, runs each of them in
- * turn, round after round, and reports.
+ * interleaved: the workload in which threads write records interleaved in one
+ * file: its options and its figures. The run is run.c.
  */
 #include "bench/workload.h"
 
-#include <errno.h>
-#include <signal.h>
+#include <getopt.h>
+#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "bench/options.h"
-#include "bench/pattern.h"
-#include "bench/place.h"
-#include "bench/report.h"
-#include "bench/results.h"
+#include "bench/contender.h"
 #include "bench/run.h"
 #include "bench/say.h"
-#include "bench/stop.h"
+#include "bench/session.h"
+#include "bench/table.h"
+#include "bench/values.h"
 
-/** struct session - all that one invocation has */
-struct session {
-	struct bench_options o;
-	struct place place;
-	struct pattern pattern;
-	struct results results;
-	unsigned runs; /* begun so far */
-	unsigned total_runs; /* that there will be */
+#define MAX_GAP_US 1000000
+
+static const struct contender_ops *const contenders[] = {
+	&contender_kernel_none,
+	&contender_kernel_dontcache,
+	&contender_kernel_direct,
+	&contender_engine_dontcache,
 };
 
-static unsigned cases_per_record(const struct session *s)
+#define NR_CONTENDERS (sizeof(contenders) / sizeof(contenders[0]))
+
+static void help(void)
 {
-	return s->o.nr_contenders * s->o.nr_dsync;
+	fputs("Usage: dropbehind bench interleaved [OPTION...]\n"
+	      "\n"
+	      "N threads write fixed-size records interleaved in one file, "
+	      "for each contender\n"
+	      "in turn. The content is verified after every run.\n"
+	      "\n"
+	      "  --records LIST      record sizes "
+	      "(default 49152,47008,6000,1000)\n"
+	      "  --contenders LIST   of kernel:none, kernel:dontcache, "
+	      "kernel:direct,\n"
+	      "                      engine:dontcache (default: all)\n"
+	      "  --threads N         writers (default 32)\n"
+	      "  --total SIZE        bytes in the file (default 1G)\n"
+	      "  --dsync WHICH       no, yes or both (default)\n"
+	      "  --gap USEC          pause of a thread between two writes\n"
+	      "  --overwrite         the file exists already, uncached\n"
+	      "  --warm              it exists and is cached; every other row "
+	      "of records is\n"
+	      "                      overwritten\n"
+	      "  --fragment          it exists, in pieces of eight blocks\n",
+	      stdout);
+	options_help_place();
 }
 
-/* ---- the cases ------------------------------------------------------- */
+/* ---- options --------------------------------------------------------- */
 
-static void probe_contender(struct session *s, unsigned index, char *reason)
+static bool parse_threads(struct bench_options *o, const char *text)
 {
-	const struct contender_ops *ops = s->o.contenders[index];
-	int ret;
-
-	memset(reason, 0, REASON_BYTES);
-	ret = ops->probe(s->place.file, s->o.budget_bytes, reason,
-			 REASON_BYTES);
-	if (ret && !reason[0])
-		snprintf(reason, REASON_BYTES, "%s", strerror(-ret));
-	unlink(s->place.file);
+	return value_number("--threads", text, 1, MAX_THREADS, &o->threads);
 }
 
-static void check_applies(const struct session *s, struct bench_case *c)
+static bool parse_dsync(struct bench_options *o, const char *text)
 {
-	uint64_t block = s->place.block_bytes;
-
-	if (block < s->place.direct_align)
-		block = s->place.direct_align;
-	if (c->missing[0] || !c->ops->whole_blocks_only ||
-	    c->record % block == 0)
-		return;
-	snprintf(c->missing, sizeof(c->missing),
-		 "not applicable: %llu bytes are not whole blocks of %llu",
-		 (unsigned long long)c->record, (unsigned long long)block);
-}
-
-static int add_case(struct session *s, uint64_t record, unsigned contender,
-		    bool dsync, const char *missing)
-{
-	struct bench_case *c = &s->results.cases[s->results.nr_cases++];
-
-	c->record = record;
-	c->ops = s->o.contenders[contender];
-	c->dsync = dsync;
-	memcpy(c->missing, missing, REASON_BYTES);
-	check_applies(s, c);
-	if (c->missing[0])
-		return 0;
-	s->total_runs += s->o.rounds;
-	c->rounds = calloc(s->o.rounds, sizeof(c->rounds[0]));
-	return c->rounds ? 0 : -ENOMEM;
-}
-
-static int make_cases(struct session *s)
-{
-	char missing[MAX_CONTENDERS][REASON_BYTES];
-	const struct bench_options *o = &s->o;
-	unsigned i, d, k;
-	int ret = 0;
-
-	for (k = 0; k < o->nr_contenders; k++)
-		probe_contender(s, k, missing[k]);
-	s->results.cases = calloc(o->nr_records * cases_per_record(s),
-				  sizeof(s->results.cases[0]));
-	if (!s->results.cases)
-		return -ENOMEM;
-	for (i = 0; i < o->nr_records; i++)
-		for (d = 0; d < o->nr_dsync; d++)
-			for (k = 0; !ret && k < o->nr_contenders; k++)
-				ret = add_case(s, o->records[i], k, o->dsync[d],
-					       missing[k]);
-	return ret;
-}
-
-/* ---- running them ---------------------------------------------------- */
-
-static int run_case(struct session *s, struct bench_case *c,
-		    struct round_result *res, char *reason)
-{
-	struct run run = { .o = &s->o,
-			   .place = &s->place,
-			   .pattern = &s->pattern,
-			   .c = c,
-			   .number = s->runs };
-
-	if (stop_requested())
-		return -EINTR;
-	return run_once(&run, res, reason);
-}
-
-static int run_counted(struct session *s, struct bench_case *c, unsigned round)
-{
-	struct round_result res;
-	char reason[REASON_BYTES];
-	int ret;
-
-	if (c->missing[0] || c->error[0])
-		return 0;
-	s->runs++;
-	progress("[%u/%u] %llu bytes, %s%s, round %u of %u", s->runs,
-		 s->total_runs, (unsigned long long)c->record, c->ops->name,
-		 c->dsync ? " dsync" : "", round + 1, s->o.rounds);
-	ret = run_case(s, c, &res, reason);
-	if (ret)
-		return ret;
-	if (reason[0]) {
-		memcpy(c->error, reason, REASON_BYTES);
-		complain("%llu bytes, %s%s: %s", (unsigned long long)c->record,
-			 c->ops->name, c->dsync ? " dsync" : "", reason);
+	memset(o->variants, 0, sizeof(o->variants));
+	if (!strcmp(text, "both")) {
+		o->variants[1].dsync = true;
+		o->nr_variants = 2;
+	} else if (!strcmp(text, "no") || !strcmp(text, "yes")) {
+		o->variants[0].dsync = text[0] == 'y';
+		o->nr_variants = 1;
+	} else {
+		complain("--dsync: '%s' is none of no, yes and both", text);
+		return false;
 	}
-	c->rounds[c->nr_rounds++] = res;
-	return 0;
+	return true;
 }
 
-/* In turn, and in the other direction every other round. */
-static int run_round(struct session *s, unsigned first, unsigned round)
+static bool parse_gap(struct bench_options *o, const char *text)
 {
-	unsigned n = cases_per_record(s), i;
-	int ret = 0;
-
-	for (i = 0; i < n && !ret; i++) {
-		unsigned k = round & 1 ? n - 1 - i : i;
-
-		ret = run_counted(s, &s->results.cases[first + k], round);
-	}
-	return ret;
+	return value_number("--gap", text, 0, MAX_GAP_US, &o->gap_us);
 }
 
-/* One run that is not counted, of the first case that there is. */
-static int warm_up(struct session *s)
+static bool parse_overwrite(struct bench_options *o, const char *text)
 {
-	struct round_result res;
-	char reason[REASON_BYTES];
+	(void)text;
+	o->overwrite = true;
+	return true;
+}
+
+static bool parse_warm(struct bench_options *o, const char *text)
+{
+	(void)text;
+	o->warm = true;
+	return true;
+}
+
+static bool parse_fragment(struct bench_options *o, const char *text)
+{
+	(void)text;
+	o->fragment = true;
+	return true;
+}
+
+static const struct option_def defs[] = {
+	{ "threads", required_argument, parse_threads },
+	{ "dsync", required_argument, parse_dsync },
+	{ "gap", required_argument, parse_gap },
+	{ "overwrite", no_argument, parse_overwrite },
+	{ "warm", no_argument, parse_warm },
+	{ "fragment", no_argument, parse_fragment },
+};
+
+static void defaults(struct bench_options *o)
+{
+	o->threads = 32;
+	parse_dsync(o, "both");
+	options_records(o, "49152,47008,6000,1000");
+}
+
+/* Its rows of records are overwritten in turn: there must be two. */
+static bool check_warm(const struct bench_options *o)
+{
 	unsigned i;
 
-	for (i = 0; i < s->results.nr_cases; i++) {
-		if (s->results.cases[i].missing[0])
+	for (i = 0; o->warm && i < o->nr_records; i++) {
+		if (o->total_bytes / o->records[i] > o->threads)
 			continue;
-		progress("one run that does not count");
-		return run_case(s, &s->results.cases[i], &res, reason);
+		complain("--warm: --total %llu is too small for two rows of "
+			 "%u records of %llu bytes",
+			 (unsigned long long)o->total_bytes, o->threads,
+			 (unsigned long long)o->records[i]);
+		return false;
 	}
-	return 0;
+	return true;
 }
 
-static int run_all(struct session *s)
+static bool check(struct bench_options *o)
 {
-	unsigned n = cases_per_record(s), first, round;
-	int ret;
-
-	ret = warm_up(s);
-	for (first = 0; first < s->results.nr_cases; first += n)
-		for (round = 0; round < s->o.rounds && !ret; round++)
-			ret = run_round(s, first, round);
-	return ret;
-}
-
-/* ---- the whole ------------------------------------------------------- */
-
-static uint64_t longest_record(const struct bench_options *o)
-{
-	uint64_t longest = 0;
-	unsigned i;
-
-	for (i = 0; i < o->nr_records; i++)
-		if (longest < o->records[i])
-			longest = o->records[i];
-	return longest;
-}
-
-static void complain_nothing(const struct session *s)
-{
-	unsigned i;
-
-	complain("there is nothing that could be run");
-	for (i = 0; i < s->results.nr_cases; i++) {
-		const struct bench_case *c = &s->results.cases[i];
-
-		complain("%llu bytes, %s%s: %s", (unsigned long long)c->record,
-			 c->ops->name, c->dsync ? " dsync" : "", c->missing);
+	if (o->warm && o->overwrite) {
+		complain("--warm and --overwrite exclude each other: the file "
+			 "is cached or it is not");
+		return false;
 	}
+	o->overwrite |= o->warm || o->fragment;
+	return check_warm(o);
 }
 
-static int run_session(struct session *s)
+/* ---- the report ------------------------------------------------------ */
+
+static bool if_warm(const struct bench_options *o)
 {
-	int ret;
-
-	ret = pattern_create(&s->pattern, longest_record(&s->o));
-	if (!ret)
-		ret = place_open(&s->place, &s->o);
-	if (!ret) {
-		ret = make_cases(s);
-		if (ret)
-			complain("%s", strerror(-ret));
-	}
-	if (!ret && !s->total_runs) {
-		complain_nothing(s);
-		ret = -ENOENT;
-	}
-	if (!ret)
-		ret = run_all(s);
-	place_close(&s->place);
-	progress_clear();
-	return ret;
+	return o->warm;
 }
 
-static int report(const struct session *s)
+static bool if_fragment(const struct bench_options *o)
 {
-	struct report r = { .workload = "interleaved",
-			    .o = &s->o,
-			    .place = &s->place,
-			    .results = &s->results };
-	int ret = 0;
-
-	/* All is removed by now: a closed pipe may end us as it does others. */
-	signal(SIGPIPE, SIG_DFL);
-	if (s->o.json)
-		ret = report_json(&r);
-	else
-		report_table(&r);
-	if (ret || fflush(stdout) || ferror(stdout)) {
-		complain("cannot write the report");
-		return WORKLOAD_FAILED;
-	}
-	return results_good(&s->results) ? WORKLOAD_GOOD : WORKLOAD_FAILED;
+	return o->fragment;
 }
+
+static const struct figure figures[] = {
+	{ .key = "writes", .of = round_writes, .count = true },
+	{ .key = "device_reads", .of = round_device_reads, .count = true },
+	{ .key = "reads_per_write", .of = round_reads_per_write },
+	{ .key = "resident_pages", .of = round_resident, .count = true },
+	{ .key = "resident_pages_open",
+	  .of = round_resident_open,
+	  .count = true },
+	{ .key = "kernel_pages_peak",
+	  .of = round_kernel_pages_peak,
+	  .count = true },
+	{ .key = "peak_bytes", .of = round_peak_bytes, .count = true },
+	{ .key = "mib_s_write", .of = round_mib_s_write },
+	{ .key = "mib_s_stable", .of = round_mib_s_stable, .spread = true },
+	{ .key = "close_reads", .of = round_close_reads, .count = true },
+	{ .key = "write_p50_us", .of = round_write_p50_us },
+	{ .key = "write_p99_us", .of = round_write_p99_us },
+	{ .key = "write_p999_us", .of = round_write_p999_us },
+	{ .key = "write_max_us", .of = round_write_max_us },
+	{ .key = "device_flushes", .of = round_device_flushes, .count = true },
+	{ .key = "flushes_per_write", .of = round_flushes_per_write },
+	{ .key = "kicks", .of = round_kicks, .count = true },
+	{ .key = "warm_pages_outside",
+	  .of = round_warm_pages_outside,
+	  .count = true,
+	  .when = if_warm },
+	{ .key = "warm_kept_pages",
+	  .of = round_warm_kept_pages,
+	  .count = true,
+	  .when = if_warm },
+	{ .key = "extents",
+	  .of = round_extents,
+	  .count = true,
+	  .when = if_fragment },
+};
+
+static void variant_json(struct json_t *o, struct variant v)
+{
+	json_object_set_new(o, "dsync", json_boolean(v.dsync));
+}
+
+static void options_json(struct json_t *o, const struct bench_options *b)
+{
+	const char *dsync = b->nr_variants == 2	 ? "both" :
+			    b->variants[0].dsync ? "yes" :
+						   "no";
+
+	json_object_set_new(o, "threads", json_integer(b->threads));
+	json_object_set_new(o, "dsync", json_string(dsync));
+	json_object_set_new(o, "gap_us", json_integer(b->gap_us));
+	json_object_set_new(o, "overwrite", json_boolean(b->overwrite));
+	json_object_set_new(o, "warm", json_boolean(b->warm));
+	json_object_set_new(o, "fragment", json_boolean(b->fragment));
+}
+
+static const struct workload interleaved = {
+	.name = "interleaved",
+	.options = { .defs = defs,
+		     .nr_defs = sizeof(defs) / sizeof(defs[0]),
+		     .contenders = contenders,
+		     .nr_contenders = NR_CONTENDERS,
+		     .defaults = defaults,
+		     .check = check,
+		     .help = help },
+	.figures = figures,
+	.nr_figures = sizeof(figures) / sizeof(figures[0]),
+	.run = run_once,
+	.table = table_interleaved,
+	.variant_json = variant_json,
+	.options_json = options_json,
+};
 
 void interleaved_help(void)
 {
-	options_help();
+	help();
 }
 
 int interleaved_main(int argc, char **argv)
 {
-	static struct session s;
-	int status, ret;
-
-	switch (options_parse(argc, argv, &s.o)) {
-	case OPTIONS_HELP:
-		options_help();
-		return WORKLOAD_GOOD;
-	case OPTIONS_BAD:
-		return WORKLOAD_USAGE;
-	case OPTIONS_RUN:
-		break;
-	}
-	stop_install();
-	ret = run_session(&s);
-	if (stop_requested())
-		status = WORKLOAD_STOPPED;
-	else if (ret)
-		status = WORKLOAD_FAILED;
-	else
-		status = report(&s);
-	results_free(&s.results);
-	pattern_destroy(&s.pattern);
-	return status;
+	return session_main(&interleaved, argc, argv);
 }

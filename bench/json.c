@@ -15,6 +15,7 @@
 #include "bench/options.h"
 #include "bench/place.h"
 #include "bench/results.h"
+#include "bench/session.h"
 
 static void set_int(json_t *o, const char *key, uint64_t value)
 {
@@ -47,36 +48,6 @@ static void set_count(json_t *o, const char *key, double value)
 
 /* ---- the figures: the same keys for a case and for a round ----------- */
 
-struct figure {
-	const char *key;
-	round_figure *of;
-	bool count; /* a whole number */
-	bool warm; /* only with --warm */
-};
-
-static const struct figure figures[] = {
-	{ "writes", round_writes, true, false },
-	{ "device_reads", round_device_reads, true, false },
-	{ "reads_per_write", round_reads_per_write, false, false },
-	{ "resident_pages", round_resident, true, false },
-	{ "resident_pages_open", round_resident_open, true, false },
-	{ "kernel_pages_peak", round_kernel_pages_peak, true, false },
-	{ "peak_bytes", round_peak_bytes, true, false },
-	{ "mib_s_write", round_mib_s_write, false, false },
-	{ "mib_s_stable", round_mib_s_stable, false, false },
-	{ "write_p50_us", round_write_p50_us, false, false },
-	{ "write_p99_us", round_write_p99_us, false, false },
-	{ "write_p999_us", round_write_p999_us, false, false },
-	{ "write_max_us", round_write_max_us, false, false },
-	{ "device_flushes", round_device_flushes, true, false },
-	{ "flushes_per_write", round_flushes_per_write, false, false },
-	{ "kicks", round_kicks, true, false },
-	{ "warm_pages_outside", round_warm_pages_outside, true, true },
-	{ "warm_kept_pages", round_warm_kept_pages, true, true },
-};
-
-#define NR_FIGURES (sizeof(figures) / sizeof(figures[0]))
-
 static void set_figure(json_t *o, const struct figure *f, double value)
 {
 	if (f->count)
@@ -85,13 +56,46 @@ static void set_figure(json_t *o, const struct figure *f, double value)
 		set_real(o, f->key, value);
 }
 
+static void set_spread(json_t *o, const struct figure *f, struct spread s)
+{
+	char key[64];
+
+	set_figure(o, f, s.median);
+	if (!f->spread)
+		return;
+	snprintf(key, sizeof(key), "%s_min", f->key);
+	set_real(o, key, s.min);
+	snprintf(key, sizeof(key), "%s_max", f->key);
+	set_real(o, key, s.max);
+}
+
+/* @round: NULL: the medians of the case */
+static void set_figures(json_t *o, const struct report *r,
+			const struct bench_case *c,
+			const struct round_result *round)
+{
+	const struct workload *w = r->workload;
+	unsigned i;
+
+	for (i = 0; i < w->nr_figures; i++) {
+		const struct figure *f = &w->figures[i];
+
+		if (f->when && !f->when(r->o))
+			continue;
+		if (round)
+			set_figure(o, f, f->of(round));
+		else
+			set_spread(o, f, case_spread(c, f->of));
+	}
+}
+
 static void set_identity(json_t *o, const struct report *r,
 			 const struct bench_case *c)
 {
-	set_text(o, "workload", r->workload);
+	set_text(o, "workload", r->workload->name);
 	set_int(o, "record", c->record);
 	set_text(o, "contender", c->ops->name);
-	set_bool(o, "dsync", c->dsync);
+	r->workload->variant_json(o, c->variant);
 }
 
 static json_t *engine_json(const struct contender_report *e)
@@ -129,17 +133,10 @@ static json_t *round_json(const struct report *r, const struct bench_case *c,
 			  const struct round_result *round)
 {
 	json_t *o = json_object();
-	size_t i;
 
 	set_identity(o, r, c);
-	for (i = 0; i < NR_FIGURES; i++)
-		if (!figures[i].warm || r->o->warm)
-			set_figure(o, &figures[i], figures[i].of(round));
+	set_figures(o, r, c, round);
 	set_bool(o, "verified", round->verified);
-	set_real(o, "close_reads",
-		 round->reads_known ? round->close_reads : -1);
-	if (r->o->fragment)
-		set_count(o, "extents", (double)round->extents);
 	if (round->report.has_engine)
 		json_object_set_new(o, "engine", engine_json(&round->report));
 	return o;
@@ -151,12 +148,7 @@ static json_t *case_json(const struct report *r, const struct bench_case *c)
 	unsigned i;
 
 	set_identity(o, r, c);
-	for (i = 0; i < NR_FIGURES; i++)
-		if (!figures[i].warm || r->o->warm)
-			set_figure(o, &figures[i],
-				   case_spread(c, figures[i].of).median);
-	set_real(o, "mib_s_stable_min", case_spread(c, round_mib_s_stable).min);
-	set_real(o, "mib_s_stable_max", case_spread(c, round_mib_s_stable).max);
+	set_figures(o, r, c, NULL);
 	set_bool(o, "verified", case_verified(c));
 	if (c->error[0])
 		set_text(o, "error", c->error);
@@ -177,13 +169,13 @@ static json_t *missing_json(const struct report *r, const struct bench_case *c)
 
 /* ---- the environment ------------------------------------------------- */
 
-static json_t *options_json(const struct bench_options *b)
+static json_t *options_json(const struct report *r)
 {
+	const struct bench_options *b = r->o;
 	json_t *o = json_object(), *records = json_array();
 	json_t *contenders = json_array();
 	unsigned i;
 
-	set_int(o, "threads", b->threads);
 	set_int(o, "total", b->total_bytes);
 	for (i = 0; i < b->nr_records; i++)
 		json_array_append_new(records,
@@ -193,19 +185,12 @@ static json_t *options_json(const struct bench_options *b)
 		json_array_append_new(contenders,
 				      json_string(b->contenders[i]->name));
 	json_object_set_new(o, "contenders", contenders);
-	set_text(o, "dsync",
-		 b->nr_dsync == 2 ? "both" :
-		 b->dsync[0]	  ? "yes" :
-				    "no");
 	set_int(o, "rounds", b->rounds);
-	set_int(o, "gap_us", b->gap_us);
-	set_bool(o, "overwrite", b->overwrite);
-	set_bool(o, "warm", b->warm);
-	set_bool(o, "fragment", b->fragment);
 	json_object_set_new(o, "budget",
 			    b->budget_bytes ?
 				    json_integer((json_int_t)b->budget_bytes) :
 				    json_null());
+	r->workload->options_json(o, b);
 	return o;
 }
 
@@ -244,7 +229,7 @@ static json_t *environment_json(const struct report *r)
 			(uint64_t)sysconf(_SC_PAGESIZE));
 	set_int(o, "page_size", (uint64_t)sysconf(_SC_PAGESIZE));
 	set_device(o, r->place);
-	json_object_set_new(o, "options", options_json(r->o));
+	json_object_set_new(o, "options", options_json(r));
 	return o;
 }
 

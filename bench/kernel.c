@@ -94,7 +94,8 @@ static int kernel_close(struct contender *c, struct contender_report *report)
 {
 	int ret = close(c->fd) ? -errno : 0;
 
-	report->has_engine = false;
+	memset(report, 0, sizeof(*report));
+	report->hot_pages = -1;
 	free(c);
 	return ret;
 }

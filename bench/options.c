@@ -1,102 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options: parsing, and every complaint about the command line. Whether the
- * machine can do what is asked is not decided here, but for root.
+ * options: parsing, and the complaints about what all workloads have. Whether
+ * the machine can do what is asked is not decided here, but for root.
  */
 #include "bench/options.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/contender.h"
 #include "bench/say.h"
+#include "bench/values.h"
 
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
-
-#define MAX_THREADS 4096
 #define MAX_ROUNDS 1000
-#define MAX_GAP_US 1000000
 #define MAX_RECORD_BYTES GIB
+#define MAX_OPTIONS 32
 
-enum {
-	OPT_THREADS = 256,
-	OPT_TOTAL,
-	OPT_RECORDS,
-	OPT_CONTENDERS,
-	OPT_DSYNC,
-	OPT_ROUNDS,
-	OPT_GAP,
-	OPT_OVERWRITE,
-	OPT_WARM,
-	OPT_FRAGMENT,
-	OPT_BUDGET,
-	OPT_DIR,
-	OPT_SCRATCH,
-	OPT_BLOCK_SIZE,
-	OPT_LATENCY,
-	OPT_JSON,
-	OPT_HELP,
-};
+/* What getopt returns: this and the number of the option. */
+#define OPT_FIRST 256
 
-static const struct option long_options[] = {
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "total", required_argument, NULL, OPT_TOTAL },
-	{ "records", required_argument, NULL, OPT_RECORDS },
-	{ "contenders", required_argument, NULL, OPT_CONTENDERS },
-	{ "dsync", required_argument, NULL, OPT_DSYNC },
-	{ "rounds", required_argument, NULL, OPT_ROUNDS },
-	{ "gap", required_argument, NULL, OPT_GAP },
-	{ "overwrite", no_argument, NULL, OPT_OVERWRITE },
-	{ "warm", no_argument, NULL, OPT_WARM },
-	{ "fragment", no_argument, NULL, OPT_FRAGMENT },
-	{ "budget", required_argument, NULL, OPT_BUDGET },
-	{ "dir", required_argument, NULL, OPT_DIR },
-	{ "scratch", optional_argument, NULL, OPT_SCRATCH },
-	{ "block-size", required_argument, NULL, OPT_BLOCK_SIZE },
-	{ "latency", no_argument, NULL, OPT_LATENCY },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
-
-void options_help(void)
+void options_help_place(void)
 {
-	fputs("Usage: dropbehind bench interleaved [OPTION...]\n"
-	      "\n"
-	      "N threads write fixed-size records interleaved in one file, "
-	      "for each contender\n"
-	      "in turn. The content is verified after every run.\n"
-	      "\n"
-	      "  --records LIST      record sizes "
-	      "(default 49152,47008,6000,1000)\n"
-	      "  --contenders LIST   of kernel:none, kernel:dontcache, "
-	      "kernel:direct,\n"
-	      "                      engine:dontcache (default: all)\n"
-	      "  --threads N         writers (default 32)\n"
-	      "  --total SIZE        bytes in the file (default 1G)\n"
-	      "  --dsync WHICH       no, yes or both (default)\n"
-	      "  --rounds N          counted runs of each case (default 3)\n"
-	      "  --gap USEC          pause of a thread between two writes\n"
-	      "  --overwrite         the file exists already, uncached\n"
-	      "  --warm              it exists and is cached; every other row "
-	      "of records is\n"
-	      "                      overwritten\n"
-	      "  --fragment          it exists, in pieces of eight blocks\n"
+	fputs("  --rounds N          counted runs of each case (default 3)\n"
 	      "  --budget SIZE       memory of the engine (at least 1M)\n"
 	      "  --dir DIR           where to write (default $TMPDIR or the "
 	      "current directory)\n"
 	      "  --scratch[=FS]      on a fresh xfs (default), ext4 or btrfs "
 	      "in memory; root only\n"
 	      "  --block-size SIZE   block size of the scratch file system\n"
-	      "  --latency           a second table: latencies, flushes and "
-	      "kick rounds\n"
+	      "  --latency           a second table: latencies of writes, "
+	      "flushes, kick rounds\n"
 	      "  --json              print one JSON object instead of the "
 	      "table\n"
 	      "\n"
@@ -105,82 +41,14 @@ void options_help(void)
 	      stdout);
 }
 
-static bool parse_size(const char *text, uint64_t *out)
-{
-	uint64_t unit = 1;
-	unsigned long long value;
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return false;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno)
-		return false;
-	switch (*end) {
-	case 'k':
-	case 'K':
-		unit = KIB;
-		break;
-	case 'm':
-	case 'M':
-		unit = MIB;
-		break;
-	case 'g':
-	case 'G':
-		unit = GIB;
-		break;
-	}
-	if (unit != 1)
-		end++;
-	if (*end || value > (uint64_t)INT64_MAX / unit)
-		return false;
-	*out = value * unit;
-	return true;
-}
-
-static bool need_size(const char *name, const char *text, uint64_t min,
-		      uint64_t *out)
-{
-	if (!parse_size(text, out)) {
-		complain("%s: '%s' is not a size", name, text);
-		return false;
-	}
-	if (*out < min) {
-		complain("%s: '%s' is too small: at least %llu bytes", name,
-			 text, (unsigned long long)min);
-		return false;
-	}
-	return true;
-}
-
-static bool need_number(const char *name, const char *text, unsigned min,
-			unsigned max, unsigned *out)
-{
-	unsigned long value;
-	char *end;
-
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || *end || text[0] < '0' || text[0] > '9') {
-		complain("%s: '%s' is not a number", name, text);
-		return false;
-	}
-	if (value < min || value > max) {
-		complain("%s: %s is out of range (%u to %u)", name, text, min,
-			 max);
-		return false;
-	}
-	*out = (unsigned)value;
-	return true;
-}
+/* ---- what all workloads have ----------------------------------------- */
 
 static bool add_record(struct bench_options *o, const char *item)
 {
 	uint64_t size;
 	unsigned i;
 
-	if (!need_size("--records", item, 1, &size))
+	if (!value_size("--records", item, 1, &size))
 		return false;
 	if (size > MAX_RECORD_BYTES) {
 		complain("--records: '%s' is too large: at most 1G", item);
@@ -200,15 +68,42 @@ static bool add_record(struct bench_options *o, const char *item)
 	return true;
 }
 
+bool options_records(struct bench_options *o, const char *text)
+{
+	o->nr_records = 0;
+	return value_list(o, text, add_record);
+}
+
+static const struct contender_ops *find_contender(const struct options_spec *s,
+						  const char *name)
+{
+	unsigned i;
+
+	for (i = 0; i < s->nr_contenders; i++)
+		if (!strcmp(s->contenders[i]->name, name))
+			return s->contenders[i];
+	return NULL;
+}
+
+static void complain_contender(const struct options_spec *s, const char *item)
+{
+	char known[200] = "";
+	unsigned i;
+
+	for (i = 0; i < s->nr_contenders; i++) {
+		strcat(known, i ? ", " : "");
+		strcat(known, s->contenders[i]->name);
+	}
+	complain("--contenders: unknown contender '%s' (%s)", item, known);
+}
+
 static bool add_contender(struct bench_options *o, const char *item)
 {
-	const struct contender_ops *ops = contender_find(item);
+	const struct contender_ops *ops = find_contender(o->spec, item);
 	unsigned i;
 
 	if (!ops) {
-		complain("--contenders: unknown contender '%s' (kernel:none, "
-			 "kernel:dontcache, kernel:direct, engine:dontcache)",
-			 item);
+		complain_contender(o->spec, item);
 		return false;
 	}
 	for (i = 0; i < o->nr_contenders; i++) {
@@ -221,34 +116,49 @@ static bool add_contender(struct bench_options *o, const char *item)
 	return true;
 }
 
-/* Each element between commas; an empty one is the adder's to complain of. */
-static bool parse_list(struct bench_options *o, const char *text,
-		       bool (*add)(struct bench_options *, const char *))
+static bool parse_contenders(struct bench_options *o, const char *text)
 {
-	char *copy = strdup(text);
-	char *rest = copy;
-	bool good = copy;
-	char *item;
-
-	while (good && (item = strsep(&rest, ",")))
-		good = add(o, item);
-	free(copy);
-	return good;
+	o->nr_contenders = 0;
+	return value_list(o, text, add_contender);
 }
 
-static bool parse_dsync(struct bench_options *o, const char *text)
+static bool parse_total(struct bench_options *o, const char *text)
 {
-	if (!strcmp(text, "both")) {
-		o->dsync[0] = false;
-		o->dsync[1] = true;
-		o->nr_dsync = 2;
-	} else if (!strcmp(text, "no") || !strcmp(text, "yes")) {
-		o->dsync[0] = text[0] == 'y';
-		o->nr_dsync = 1;
-	} else {
-		complain("--dsync: '%s' is none of no, yes and both", text);
-		return false;
-	}
+	return value_size("--total", text, 1, &o->total_bytes);
+}
+
+static bool parse_rounds(struct bench_options *o, const char *text)
+{
+	return value_number("--rounds", text, 1, MAX_ROUNDS, &o->rounds);
+}
+
+static bool parse_budget(struct bench_options *o, const char *text)
+{
+	return value_size("--budget", text, MIB, &o->budget_bytes);
+}
+
+static bool parse_block_size(struct bench_options *o, const char *text)
+{
+	return value_size("--block-size", text, 512, &o->block_bytes);
+}
+
+static bool parse_dir(struct bench_options *o, const char *text)
+{
+	o->dir = text;
+	return true;
+}
+
+static bool parse_latency(struct bench_options *o, const char *text)
+{
+	(void)text;
+	o->latency = true;
+	return true;
+}
+
+static bool parse_json(struct bench_options *o, const char *text)
+{
+	(void)text;
+	o->json = true;
 	return true;
 }
 
@@ -271,55 +181,6 @@ static bool parse_scratch(struct bench_options *o, const char *text)
 		return true;
 	complain("--scratch: unknown file system '%s' (xfs, ext4 or btrfs)",
 		 text);
-	return false;
-}
-
-static bool parse_one(struct bench_options *o, int opt)
-{
-	switch (opt) {
-	case OPT_THREADS:
-		return need_number("--threads", optarg, 1, MAX_THREADS,
-				   &o->threads);
-	case OPT_TOTAL:
-		return need_size("--total", optarg, 1, &o->total_bytes);
-	case OPT_RECORDS:
-		o->nr_records = 0;
-		return parse_list(o, optarg, add_record);
-	case OPT_CONTENDERS:
-		o->nr_contenders = 0;
-		return parse_list(o, optarg, add_contender);
-	case OPT_DSYNC:
-		return parse_dsync(o, optarg);
-	case OPT_ROUNDS:
-		return need_number("--rounds", optarg, 1, MAX_ROUNDS,
-				   &o->rounds);
-	case OPT_GAP:
-		return need_number("--gap", optarg, 0, MAX_GAP_US, &o->gap_us);
-	case OPT_BUDGET:
-		return need_size("--budget", optarg, MIB, &o->budget_bytes);
-	case OPT_SCRATCH:
-		return parse_scratch(o, optarg);
-	case OPT_BLOCK_SIZE:
-		return need_size("--block-size", optarg, 512, &o->block_bytes);
-	case OPT_DIR:
-		o->dir = optarg;
-		return true;
-	case OPT_OVERWRITE:
-		o->overwrite = true;
-		return true;
-	case OPT_WARM:
-		o->warm = true;
-		return true;
-	case OPT_FRAGMENT:
-		o->fragment = true;
-		return true;
-	case OPT_LATENCY:
-		o->latency = true;
-		return true;
-	case OPT_JSON:
-		o->json = true;
-		return true;
-	}
 	return false;
 }
 
@@ -380,38 +241,44 @@ static bool check_sizes(const struct bench_options *o)
 	return true;
 }
 
-/* Its rows of records are overwritten in turn: there must be two. */
-static bool check_warm(const struct bench_options *o)
-{
-	unsigned i;
+/* ---- the parser ------------------------------------------------------ */
 
-	for (i = 0; o->warm && i < o->nr_records; i++) {
-		if (o->total_bytes / o->records[i] > o->threads)
-			continue;
-		complain("--warm: --total %llu is too small for two rows of "
-			 "%u records of %llu bytes",
-			 (unsigned long long)o->total_bytes, o->threads,
-			 (unsigned long long)o->records[i]);
-		return false;
+static const struct option_def shared_defs[] = {
+	{ "records", required_argument, options_records },
+	{ "contenders", required_argument, parse_contenders },
+	{ "total", required_argument, parse_total },
+	{ "rounds", required_argument, parse_rounds },
+	{ "budget", required_argument, parse_budget },
+	{ "dir", required_argument, parse_dir },
+	{ "scratch", optional_argument, parse_scratch },
+	{ "block-size", required_argument, parse_block_size },
+	{ "latency", no_argument, parse_latency },
+	{ "json", no_argument, parse_json },
+	{ "help", no_argument, NULL },
+};
+
+#define NR_SHARED (sizeof(shared_defs) / sizeof(shared_defs[0]))
+
+/* The workload's own come first; @defs and @options have MAX_OPTIONS. */
+static void gather(const struct options_spec *spec,
+		   const struct option_def **defs, struct option *options)
+{
+	unsigned i, n = spec->nr_defs + (unsigned)NR_SHARED;
+
+	for (i = 0; i < n; i++) {
+		defs[i] = i < spec->nr_defs ? &spec->defs[i] :
+					      &shared_defs[i - spec->nr_defs];
+		options[i] = (struct option){ .name = defs[i]->name,
+					      .has_arg = defs[i]->has_arg,
+					      .val = OPT_FIRST + (int)i };
 	}
-	return true;
-}
-
-static void set_defaults(struct bench_options *o)
-{
-	memset(o, 0, sizeof(*o));
-	o->threads = 32;
-	o->total_bytes = GIB;
-	o->rounds = 3;
-	parse_dsync(o, "both");
-	parse_list(o, "49152,47008,6000,1000", add_record);
-	o->nr_contenders = contender_all(o->contenders, MAX_CONTENDERS);
+	options[n] = (struct option){ 0 };
 }
 
 /* getopt has refused it: which of the reasons it was is in optopt. */
 static void complain_option(const char *arg)
 {
-	if (optopt >= OPT_THREADS)
+	if (optopt >= OPT_FIRST)
 		complain("'%s': this option takes no value", arg);
 	else if (optopt)
 		complain("unknown option '-%c' (see --help)", optopt);
@@ -430,17 +297,17 @@ static void complain_argument(const struct bench_options *o, const char *arg)
 		complain("unexpected argument '%s'", arg);
 }
 
-enum options_verdict options_parse(int argc, char **argv,
-				   struct bench_options *o)
+static enum options_verdict parse_all(int argc, char **argv,
+				      struct bench_options *o)
 {
+	const struct option_def *defs[MAX_OPTIONS];
+	struct option options[MAX_OPTIONS];
 	int opt;
 
-	set_defaults(o);
+	gather(o->spec, defs, options);
 	opterr = 0;
 	optind = 0;
-	while ((opt = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-		if (opt == OPT_HELP)
-			return OPTIONS_HELP;
+	while ((opt = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (opt == ':') {
 			complain("%s needs a value", argv[optind - 1]);
 			return OPTIONS_BAD;
@@ -449,20 +316,43 @@ enum options_verdict options_parse(int argc, char **argv,
 			complain_option(argv[optind - 1]);
 			return OPTIONS_BAD;
 		}
-		if (!parse_one(o, opt))
+		if (!defs[opt - OPT_FIRST]->parse)
+			return OPTIONS_HELP;
+		if (!defs[opt - OPT_FIRST]->parse(o, optarg))
 			return OPTIONS_BAD;
 	}
 	if (optind < argc) {
 		complain_argument(o, argv[optind]);
 		return OPTIONS_BAD;
 	}
-	if (o->warm && o->overwrite) {
-		complain("--warm and --overwrite exclude each other: the file "
-			 "is cached or it is not");
-		return OPTIONS_BAD;
-	}
-	o->overwrite |= o->warm || o->fragment;
-	if (!check_sizes(o) || !check_warm(o) || !check_place(o))
+	return OPTIONS_RUN;
+}
+
+static void set_defaults(struct bench_options *o,
+			 const struct options_spec *spec)
+{
+	memset(o, 0, sizeof(*o));
+	o->spec = spec;
+	o->total_bytes = GIB;
+	o->rounds = 3;
+	o->nr_variants = 1;
+	memcpy(o->contenders, spec->contenders,
+	       spec->nr_contenders * sizeof(o->contenders[0]));
+	o->nr_contenders = spec->nr_contenders;
+	spec->defaults(o);
+}
+
+enum options_verdict options_parse(int argc, char **argv,
+				   const struct options_spec *spec,
+				   struct bench_options *o)
+{
+	enum options_verdict verdict;
+
+	set_defaults(o, spec);
+	verdict = parse_all(argc, argv, o);
+	if (verdict != OPTIONS_RUN)
+		return verdict;
+	if (!check_sizes(o) || !spec->check(o) || !check_place(o))
 		return OPTIONS_BAD;
 	return OPTIONS_RUN;
 }

@@ -21,10 +21,10 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* The file, and with --fragment the filler, which is as large. */
+/* The file, with --fragment the filler, which is as large, and the hot one. */
 static uint64_t needed_bytes(const struct bench_options *o)
 {
-	return o->total_bytes * (o->fragment ? 2 : 1);
+	return o->total_bytes * (o->fragment ? 2 : 1) + o->hot_bytes;
 }
 
 static int open_scratch(struct place *p, const struct bench_options *o)
@@ -100,6 +100,9 @@ static void name_files(struct place *p)
 {
 	snprintf(p->file, sizeof(p->file), "%s/file", p->dir);
 	snprintf(p->filler, sizeof(p->filler), "%s/filler", p->dir);
+	snprintf(p->hot, sizeof(p->hot), "%s/hot", p->dir);
+	p->traces =
+		(struct stop_traces){ { p->file, p->filler, p->hot }, p->dir };
 }
 
 int place_open(struct place *p, const struct bench_options *o)
@@ -115,7 +118,7 @@ int place_open(struct place *p, const struct bench_options *o)
 		return ret;
 	name_files(p);
 	if (!p->on_scratch)
-		stop_remember(p->file, p->dir);
+		stop_remember(&p->traces);
 	ret = check_room(p, needed_bytes(o));
 	if (ret)
 		return ret;
@@ -133,6 +136,7 @@ int place_fresh(struct place *p)
 		return scratch_fresh(&p->scratch);
 	unlink(p->file);
 	unlink(p->filler);
+	unlink(p->hot);
 	/* The work of removing a large file belongs to no contender. */
 	fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -152,7 +156,8 @@ void place_close(struct place *p)
 		return;
 	unlink(p->file);
 	unlink(p->filler);
-	stop_remember(NULL, NULL);
+	unlink(p->hot);
+	stop_remember(NULL);
 	rmdir(p->dir);
 	if (p->dir_lock >= 0)
 		close(p->dir_lock);

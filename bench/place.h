@@ -11,6 +11,7 @@
 
 #include "bench/device.h"
 #include "bench/scratch.h"
+#include "bench/stop.h"
 
 struct bench_options;
 
@@ -19,6 +20,8 @@ struct place {
 	char dir[PATH_MAX - 32]; /* of our own */
 	char file[PATH_MAX]; /* what is written */
 	char filler[PATH_MAX]; /* what keeps its pieces apart */
+	char hot[PATH_MAX]; /* what is read beside it */
+	struct stop_traces traces;
 	int dir_lock; /* unless on_scratch */
 	bool on_scratch;
 	struct scratch scratch;

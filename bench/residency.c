@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bench/stop.h"
+
 #ifndef __NR_cachestat
 #define __NR_cachestat 451
 #endif
@@ -71,6 +73,23 @@ int64_t residency_range(int fd, uint64_t off, uint64_t len)
 	if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP)
 		return -errno;
 	return by_mincore(fd, off, len);
+}
+
+int residency_fill(const char *path)
+{
+	static char buf[1 << 20];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -errno;
+	/* Far ahead, which gives large folios. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	while (n > 0 && !stop_requested())
+		n = read(fd, buf, sizeof(buf));
+	n = n < 0 ? -errno : 0;
+	close(fd);
+	return (int)n;
 }
 
 int64_t residency_path(const char *path)

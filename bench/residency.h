@@ -17,6 +17,9 @@
  */
 int64_t residency_range(int fd, uint64_t off, uint64_t len);
 
+/** residency_fill - read a whole file. Does not complain. */
+int residency_fill(const char *path);
+
 /** residency_path - the same of a whole file, which is opened for it */
 int64_t residency_path(const char *path);
 

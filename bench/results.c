@@ -28,6 +28,16 @@ double round_reads_per_write(const struct round_result *r)
 		       -1;
 }
 
+double round_close_reads(const struct round_result *r)
+{
+	return r->reads_known ? r->close_reads : -1;
+}
+
+double round_extents(const struct round_result *r)
+{
+	return (double)r->extents;
+}
+
 double round_resident(const struct round_result *r)
 {
 	return (double)r->resident;
@@ -113,6 +123,48 @@ double round_warm_kept_pages(const struct round_result *r)
 	return (double)r->warm_kept_pages;
 }
 
+double round_reads(const struct round_result *r)
+{
+	return (double)r->read_latency.count;
+}
+
+double round_reads_per_s(const struct round_result *r)
+{
+	return r->read_ns ? (double)r->read_latency.count * 1e9 /
+				    (double)r->read_ns :
+			    -1;
+}
+
+double round_read_p50_us(const struct round_result *r)
+{
+	return us(&r->read_latency, r->read_latency.p50_ns);
+}
+
+double round_read_p99_us(const struct round_result *r)
+{
+	return us(&r->read_latency, r->read_latency.p99_ns);
+}
+
+double round_read_p999_us(const struct round_result *r)
+{
+	return us(&r->read_latency, r->read_latency.p999_ns);
+}
+
+double round_read_max_us(const struct round_result *r)
+{
+	return us(&r->read_latency, r->read_latency.max_ns);
+}
+
+double round_hot_pages(const struct round_result *r)
+{
+	return (double)r->hot_pages;
+}
+
+double round_hot_kept_pages(const struct round_result *r)
+{
+	return (double)r->hot_kept_pages;
+}
+
 static int compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -153,17 +205,22 @@ bool case_verified(const struct bench_case *c)
 	return true;
 }
 
+static bool same_variant(struct variant a, struct variant b)
+{
+	return a.dsync == b.dsync && a.engine_reader == b.engine_reader;
+}
+
 const struct bench_case *results_find(const struct results *r, uint64_t record,
 				      const struct contender_ops *ops,
-				      bool dsync)
+				      struct variant variant)
 {
 	unsigned i;
 
 	for (i = 0; i < r->nr_cases; i++) {
 		const struct bench_case *c = &r->cases[i];
 
-		if (c->record == record && c->ops == ops && c->dsync == dsync &&
-		    c->nr_rounds)
+		if (c->record == record && c->ops == ops &&
+		    same_variant(c->variant, variant) && c->nr_rounds)
 			return c;
 	}
 	return NULL;

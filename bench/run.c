@@ -67,23 +67,6 @@ static uint64_t count_outside(const struct layout *l, const char *path)
 	return count;
 }
 
-static int read_into_cache(const char *path)
-{
-	static char buf[1 << 20];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = 1;
-
-	if (fd < 0)
-		return -errno;
-	/* Far ahead, which gives large folios. */
-	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	while (n > 0 && !stop_requested())
-		n = read(fd, buf, sizeof(buf));
-	n = n < 0 ? -errno : 0;
-	close(fd);
-	return (int)n;
-}
-
 static int prepare(const struct run *run, const struct layout *before,
 		   struct round_result *res)
 {
@@ -102,7 +85,7 @@ static int prepare(const struct run *run, const struct layout *before,
 		res->extents = fragment_extents(path);
 	if (!o->warm)
 		return 0;
-	ret = read_into_cache(path);
+	ret = residency_fill(path);
 	if (ret)
 		complain("cannot read %s: %s", path, strerror(-ret));
 	res->warm_pages_outside = count_outside(before, path);
@@ -112,7 +95,7 @@ static int prepare(const struct run *run, const struct layout *before,
 static int open_contender(const struct run *run, struct contender **out)
 {
 	struct target t = { .path = run->place->file,
-			    .dsync = run->c->dsync,
+			    .dsync = run->c->variant.dsync,
 			    .warm = run->o->warm,
 			    .budget_bytes = run->o->budget_bytes };
 
@@ -166,7 +149,7 @@ static int write_and_sync(const struct run *run, struct contender *c,
 }
 
 static int measure(const struct run *run, struct contender *c,
-		   const struct layout *after, struct round_result *res)
+		   struct round_result *res)
 {
 	struct work work = { .ops = run->c->ops,
 			     .contender = c,
@@ -176,7 +159,7 @@ static int measure(const struct run *run, struct contender *c,
 			     .threads = run->o->threads,
 			     .odd_rows_only = run->o->warm,
 			     .gap_us = run->o->gap_us,
-			     .phase = after->phases[1] };
+			     .phase_number = 2 * run->number + 1 };
 	struct sampler sampler;
 	struct writers *w;
 	int ret;
@@ -212,8 +195,8 @@ static int close_contender(const struct run *run, struct contender *c,
 }
 
 /* Return: 0 with a reason or without; -EINTR. */
-static int contend(const struct run *run, const struct layout *after,
-		   struct round_result *res, char *reason)
+static int contend(const struct run *run, struct round_result *res,
+		   char *reason)
 {
 	struct contender *c = NULL;
 	int ret, ret2;
@@ -224,7 +207,7 @@ static int contend(const struct run *run, const struct layout *after,
 			 strerror(-ret));
 		return 0;
 	}
-	ret = measure(run, c, after, res);
+	ret = measure(run, c, res);
 	ret2 = close_contender(run, c, res);
 	if (stop_requested())
 		return -EINTR;
@@ -262,7 +245,7 @@ int run_once(const struct run *run, struct round_result *res, char *reason)
 	make_layouts(run, &before, &after);
 	ret = prepare(run, &before, res);
 	if (!ret)
-		ret = contend(run, &after, res, reason);
+		ret = contend(run, res, reason);
 	if (ret || reason[0])
 		return ret;
 	res->resident = residency_path(run->place->file);

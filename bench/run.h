@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run: one contender writes one file, once.
+ * run: one contender writes one file, once: what interleaved measures, and
+ * noisy.
  */
 #ifndef BENCH_RUN_H
 #define BENCH_RUN_H
@@ -25,7 +26,7 @@ struct run {
 };
 
 /**
- * run_once - from a fresh place to a verified file
+ * run_once, run_noisy - from a fresh place to a verified file
  * @res: filled in as far as the run came
  * @reason: of REASON_BYTES: what went wrong with the contender, else ""
  *
@@ -34,5 +35,6 @@ struct run {
  * without a word. What is said in @reason is not complained about.
  */
 int run_once(const struct run *run, struct round_result *res, char *reason);
+int run_noisy(const struct run *run, struct round_result *res, char *reason);
 
 #endif

@@ -194,7 +194,8 @@ static int make_mount_point(struct scratch *s)
 			 strerror(-ret));
 		return ret;
 	}
-	stop_remember(NULL, s->dir);
+	s->traces.dir = s->dir;
+	stop_remember(&s->traces);
 	return 0;
 }
 
@@ -361,7 +362,7 @@ void scratch_close(struct scratch *s)
 	if (s->loop_fd >= 0)
 		close(s->loop_fd);
 	s->loop_fd = -1;
-	stop_remember(NULL, NULL);
+	stop_remember(NULL);
 	if (s->dir[0])
 		rmdir(s->dir);
 	if (s->dir_lock >= 0)

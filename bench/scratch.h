@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/stop.h"
+
 /** struct scratch - zeroed but for the options at the head */
 struct scratch {
 	const char *fs; /* xfs, ext4 or btrfs */
@@ -20,6 +22,7 @@ struct scratch {
 	char dir[64]; /* mount point */
 	int dir_lock;
 	int loop_fd;
+	struct stop_traces traces;
 	bool mounted;
 };
 

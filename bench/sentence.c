@@ -45,12 +45,13 @@ static bool find_pair(const struct results *r, const struct contender_ops *a,
 	best->a = NULL;
 	for (i = 0; i < r->nr_cases; i++) {
 		const struct bench_case *c = &r->cases[i];
-		struct pair p = { c, results_find(r, c->record, b, c->dsync) };
+		struct pair p = { c,
+				  results_find(r, c->record, b, c->variant) };
 
 		/* Where there are cases without dsync, they are the example. */
 		if (c->ops != a || !p.b || !case_verified(c) ||
 		    !case_verified(p.b) ||
-		    (best->a && c->dsync && !best->a->dsync))
+		    (best->a && c->variant.dsync && !best->a->variant.dsync))
 			continue;
 		if (!best->a || better_example(p, *best))
 			*best = p;
@@ -92,7 +93,7 @@ static void write_sentence(struct pair p, const char *who, const char *other,
 	speed_text(stable(p.a) / stable(p.b), other, speed, sizeof(speed));
 	n = snprintf(text, size, "At %llu-byte records%s %s %s",
 		     (unsigned long long)p.a->record,
-		     p.a->dsync ? " with dsync" : "", who, speed);
+		     p.a->variant.dsync ? " with dsync" : "", who, speed);
 	if (n < 0 || (size_t)n >= size)
 		return;
 	text += n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stop: the first signal sets a flag that all loops look at. The second one is
- * for a run that hangs: it removes the file and the directory and is gone; a
+ * for a run that hangs: it removes the files and the directory and is gone; a
  * scratch file system vanishes by itself (see scratch.c).
  */
 #include "bench/stop.h"
@@ -15,25 +15,31 @@
 
 atomic_bool bench_stop_flag;
 
-static _Atomic(const char *) file_to_remove;
-static _Atomic(const char *) dir_to_remove;
+static _Atomic(const struct stop_traces *) remembered;
+
+/* Signal-safe. */
+static void remove_traces(const struct stop_traces *t)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(t->files) / sizeof(t->files[0]); i++)
+		if (t->files[i])
+			unlink(t->files[i]);
+	/* Refused, and no harm, where nothing is mounted. */
+	umount2(t->dir, MNT_DETACH);
+	rmdir(t->dir);
+}
 
 static void on_signal(int sig)
 {
-	const char *path;
+	const struct stop_traces *traces;
 
 	(void)sig;
 	if (!atomic_exchange(&bench_stop_flag, true))
 		return;
-	path = atomic_load(&file_to_remove);
-	if (path)
-		unlink(path);
-	path = atomic_load(&dir_to_remove);
-	if (path) {
-		/* Refused, and no harm, where nothing is mounted. */
-		umount2(path, MNT_DETACH);
-		rmdir(path);
-	}
+	traces = atomic_load(&remembered);
+	if (traces)
+		remove_traces(traces);
 	_exit(EXIT_STOPPED);
 }
 
@@ -58,10 +64,9 @@ void stop_install(void)
 	sigaction(SIGPIPE, &act, NULL);
 }
 
-void stop_remember(const char *file, const char *dir)
+void stop_remember(const struct stop_traces *traces)
 {
-	atomic_store(&file_to_remove, file);
-	atomic_store(&dir_to_remove, dir);
+	atomic_store(&remembered, traces);
 }
 
 void stop_block(void)

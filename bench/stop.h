@@ -21,10 +21,17 @@ static inline bool stop_requested(void)
 void stop_install(void);
 
 /**
- * stop_remember - what a second signal removes before it ends the process
- * @file, @dir: stay valid until forgotten with NULL
+ * struct stop_traces - what a second signal removes before it ends the process
+ * @files: NULL: none
+ * @dir: with or without something mounted on it
  */
-void stop_remember(const char *file, const char *dir);
+struct stop_traces {
+	const char *files[3];
+	const char *dir;
+};
+
+/** stop_remember - @traces stay valid until forgotten with NULL */
+void stop_remember(const struct stop_traces *traces);
 
 /** stop_block - a thread that no signal shall interrupt says so. */
 void stop_block(void);

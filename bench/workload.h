@@ -12,13 +12,15 @@
 #define WORKLOAD_STOPPED 130 /* by a signal */
 
 /**
- * interleaved_main - `dropbehind bench interleaved`
- * @argv: argv[0] is "interleaved"
+ * interleaved_main, noisy_main - `dropbehind bench interleaved`, and so on
+ * @argv: argv[0] is the workload's name
  * Return: an exit status.
  */
 int interleaved_main(int argc, char **argv);
+int noisy_main(int argc, char **argv);
 
-/** interleaved_help - what its `--help` prints, on standard output. */
+/** interleaved_help, noisy_help - what `--help` prints, on standard output. */
 void interleaved_help(void);
+void noisy_help(void);
 
 #endif

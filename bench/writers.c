@@ -35,6 +35,7 @@ struct writer {
 
 struct writers {
 	struct work work;
+	atomic_bool enough; /* relaxed; the end may come a write later */
 	atomic_int error; /* relaxed; the first one, read when all are done */
 	pthread_mutex_t lock;
 	pthread_cond_t opened; /* the gate has changed */
@@ -43,6 +44,7 @@ struct writers {
 	unsigned ready; /* under lock: threads at the gate */
 	unsigned done; /* under lock: threads past their last write */
 	unsigned started; /* threads to join */
+	uint64_t start_ns; /* the main thread's: when the gate was opened */
 	struct writer writers[];
 };
 
@@ -55,44 +57,59 @@ static void pause_us(unsigned us)
 		;
 }
 
-static int write_record(const struct work *k, uint64_t nr)
+static int write_record(const struct work *k, uint64_t phase, uint64_t nr)
 {
 	uint64_t off = nr * k->record;
 
-	return k->ops->write(k->contender,
-			     pattern_at(k->pattern, k->phase, off), k->record,
-			     (off_t)off);
+	return k->ops->write(k->contender, pattern_at(k->pattern, phase, off),
+			     k->record, (off_t)off);
+}
+
+static bool go_on(struct writers *w)
+{
+	return !stop_requested() &&
+	       !atomic_load_explicit(&w->error, memory_order_relaxed) &&
+	       !atomic_load_explicit(&w->enough, memory_order_relaxed);
+}
+
+/* All records of this thread, once. @before: the clock */
+static int write_lap(struct writer *me, unsigned lap, uint64_t before)
+{
+	const struct work *k = &me->all->work;
+	uint64_t step = k->threads * (k->odd_rows_only ? 2ull : 1ull);
+	uint64_t nr = me->index + (k->odd_rows_only ? k->threads : 0);
+	uint64_t phase = pattern_phase(k->phase_number + lap);
+	int ret = 0;
+
+	for (; nr < k->count && go_on(me->all); nr += step) {
+		if (k->gap_us && me->writes) {
+			pause_us(k->gap_us);
+			before = clock_ns();
+		}
+		ret = write_record(k, phase, nr);
+		if (ret)
+			break;
+		me->end_ns = clock_ns();
+		histogram_add(&me->latency, me->end_ns - before);
+		before = me->end_ns;
+		me->writes++;
+	}
+	return ret;
 }
 
 static void write_all(struct writer *me)
 {
 	const struct work *k = &me->all->work;
-	uint64_t step = k->threads * (k->odd_rows_only ? 2ull : 1ull);
-	uint64_t nr = me->index + (k->odd_rows_only ? k->threads : 0);
-	uint64_t writes = 0, before = clock_ns(), now;
+	unsigned lap = 0;
 	int none = 0, ret;
 
-	for (; nr < k->count; nr += step) {
-		if (stop_requested() ||
-		    atomic_load_explicit(&me->all->error, memory_order_relaxed))
-			break;
-		if (k->gap_us && writes) {
-			pause_us(k->gap_us);
-			before = clock_ns();
-		}
-		ret = write_record(k, nr);
-		if (ret) {
-			atomic_compare_exchange_strong(&me->all->error, &none,
-						       ret);
-			break;
-		}
-		now = clock_ns();
-		histogram_add(&me->latency, now - before);
-		before = now;
-		writes++;
-	}
-	me->writes = writes;
-	me->end_ns = before;
+	do {
+		ret = write_lap(me, lap++, clock_ns());
+		if (!ret && k->laps && !me->index && go_on(me->all))
+			ret = k->ops->sync(k->contender);
+	} while (!ret && k->laps && go_on(me->all));
+	if (ret)
+		atomic_compare_exchange_strong(&me->all->error, &none, ret);
 }
 
 static bool pass_gate(struct writers *w)
@@ -178,22 +195,46 @@ static void add_up(const struct writers *w, struct work_done *done)
 	done->latency = histogram_latency(&all);
 }
 
-int writers_run(struct writers *w, struct work_done *done)
+void writers_start(struct writers *w)
 {
-	int ret;
-
-	*done = (struct work_done){ 0 };
 	pthread_mutex_lock(&w->lock);
 	while (w->ready < w->started)
 		pthread_cond_wait(&w->arrived, &w->lock);
-	done->start_ns = clock_ns();
+	w->start_ns = clock_ns();
 	set_gate(w, GATE_OPEN);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int wait_for_all(struct writers *w, struct work_done *done)
+{
+	int ret;
+
+	pthread_mutex_lock(&w->lock);
 	while (w->done < w->started)
 		pthread_cond_wait(&w->arrived, &w->lock);
 	pthread_mutex_unlock(&w->lock);
+	*done = (struct work_done){ .start_ns = w->start_ns,
+				    .end_ns = w->start_ns };
 	add_up(w, done);
 	ret = atomic_load(&w->error);
 	return !ret && stop_requested() ? -EINTR : ret;
+}
+
+int writers_run(struct writers *w, struct work_done *done)
+{
+	writers_start(w);
+	return wait_for_all(w, done);
+}
+
+int writers_stop(struct writers *w, struct work_done *done)
+{
+	atomic_store(&w->enough, true);
+	return wait_for_all(w, done);
+}
+
+uint64_t writers_count(const struct writers *w, unsigned thread)
+{
+	return w->writers[thread].writes;
 }
 
 void writers_destroy(struct writers *w)

@@ -21,7 +21,9 @@ struct pattern;
  * @odd_rows_only: leave the records of even rows alone; a row is a record of
  *	each thread
  * @gap_us: pause of a thread between two of its writes
- * @phase: of the content
+ * @laps: when a thread has written all its records it begins again, until
+ *	writers_stop(); the first one syncs the file after each of its laps
+ * @phase_number: the content of lap n has pattern_phase(@phase_number + n)
  */
 struct work {
 	const struct contender_ops *ops;
@@ -32,7 +34,8 @@ struct work {
 	unsigned threads;
 	bool odd_rows_only;
 	unsigned gap_us;
-	uint64_t phase;
+	bool laps;
+	unsigned phase_number;
 };
 
 /** struct work_done - what they did, and when, in ns of the clock */
@@ -55,6 +58,17 @@ int writers_create(const struct work *work, struct writers **out);
  * stop. Does not complain.
  */
 int writers_run(struct writers *w, struct work_done *done);
+
+/**
+ * writers_start, writers_stop - the same in two parts, for laps
+ *
+ * What happens between them happens beside the writers.
+ */
+void writers_start(struct writers *w);
+int writers_stop(struct writers *w, struct work_done *done);
+
+/** writers_count - the writes of one thread, when all are done */
+uint64_t writers_count(const struct writers *w, unsigned thread);
 
 /** writers_destroy - also before they ran. NULL is allowed. */
 void writers_destroy(struct writers *w);

@@ -19,6 +19,8 @@ struct workload {
 static const struct workload workloads[] = {
 	{ "interleaved", "threads write records interleaved in one file",
 	  interleaved_main, interleaved_help },
+	{ "noisy", "a cached file is read beside writers at full speed",
+	  noisy_main, noisy_help },
 };
 
 #define NR_WORKLOADS (sizeof(workloads) / sizeof(workloads[0]))

@@ -14,17 +14,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/contender.h"
 #include "bench/histogram.h"
 #include "bench/pattern.h"
+#include "bench/sample.h"
 #include "bench/sampler.h"
 #include "bench/writers.h"
 
@@ -37,8 +40,9 @@ static const char *no_scratch; /* why not, unless scratch */
 
 /* ---- running the command --------------------------------------------- */
 
-/* The object that the command prints; its exit status must be 0. */
-static json_t *bench(const char *place, const char *options)
+/* The object that `bench @workload` prints; its exit status must be 0. */
+static json_t *run_bench(const char *workload, const char *place,
+			 const char *options)
 {
 	char line[8192];
 	json_error_t err;
@@ -46,8 +50,8 @@ static json_t *bench(const char *place, const char *options)
 	int status;
 	FILE *f;
 
-	snprintf(line, sizeof(line), "'%s' bench interleaved --json %s %s",
-		 command, place, options);
+	snprintf(line, sizeof(line), "'%s' bench %s --json %s %s", command,
+		 workload, place, options);
 	print_message("%s\n", line);
 	f = popen(line, "r");
 	assert_non_null(f);
@@ -57,6 +61,11 @@ static json_t *bench(const char *place, const char *options)
 		fail_msg("no JSON: %s (line %d)", err.text, err.line);
 	assert_int_equal(status, 0);
 	return o;
+}
+
+static json_t *bench(const char *place, const char *options)
+{
+	return run_bench("interleaved", place, options);
 }
 
 static const char *default_place(void)
@@ -328,6 +337,73 @@ static void other_file_systems(void **state)
 	}
 }
 
+/* ---- noisy ----------------------------------------------------------- */
+
+static void check_noisy(json_t *o)
+{
+	bool idle = !strcmp(text(o, "contender"), "idle");
+
+	assert_string_equal(text(o, "workload"), "noisy");
+	assert_true(json_is_true(json_object_get(o, "verified")));
+	assert_true(figure(o, "reads") > 0);
+	assert_true(figure(o, "reads_per_s") > 0);
+	assert_true(figure(o, "read_p50_us") > 0);
+	assert_true(figure(o, "read_p99_us") >= figure(o, "read_p50_us"));
+	assert_true(figure(o, "read_p999_us") >= figure(o, "read_p99_us"));
+	assert_true(figure(o, "read_max_us") >= figure(o, "read_p999_us"));
+	assert_true(figure(o, "hot_pages") == 512);
+	assert_true(figure(o, "hot_kept_pages") <= 512);
+	if (idle) {
+		assert_true(figure(o, "writes") == 0);
+		assert_true(json_is_null(json_object_get(o, "mib_s_write")));
+	} else {
+		/* More than a lap, of 349 records. */
+		assert_true(figure(o, "writes") > 349);
+		assert_true(figure(o, "write_p999_us") > 0);
+	}
+}
+
+/* A reader of each cache, in each of the ways to write. */
+static void noisy(void **state)
+{
+	json_t *o = run_bench("noisy", default_place(),
+			      "--total 2M --records 6000 --hot 2M --seconds 1 "
+			      "--rounds 2 --readers 2 --rate 1000");
+	json_t *results = json_object_get(o, "results");
+	json_t *missing = json_object_get(o, "missing"), *c, *round;
+	size_t i, k, through_engine = 0;
+
+	check_environment(json_object_get(o, "environment"));
+	check_missing(missing);
+	assert_int_equal(json_array_size(results) + json_array_size(missing),
+			 6);
+	json_array_foreach(results, i, c)
+	{
+		check_noisy(c);
+		through_engine += !strcmp(text(c, "reader"), "engine");
+		assert_int_equal(json_array_size(json_object_get(c, "rounds")),
+				 2);
+		json_array_foreach(json_object_get(c, "rounds"), k, round)
+			check_noisy(round);
+	}
+	assert_int_equal(through_engine, 1);
+	json_decref(o);
+}
+
+/* As fast as it can; each read larger than a page. */
+static void noisy_unpaced(void **state)
+{
+	json_t *o = run_bench("noisy", default_place(),
+			      "--total 2M --records 8192 --hot 2M --seconds 1 "
+			      "--rounds 1 --rate 0 --read-size 10000 "
+			      "--cache engine");
+	json_t *results = json_object_get(o, "results");
+
+	assert_int_equal(json_array_size(results), 1);
+	check_noisy(json_array_get(results, 0));
+	json_decref(o);
+}
+
 /* ---- the verifier ---------------------------------------------------- */
 
 static void spoil(const char *path, off_t off)
@@ -341,6 +417,14 @@ static void spoil(const char *path, off_t off)
 	assert_int_equal(pwrite(fd, &byte, 1, off), 1);
 	assert_int_equal(fsync(fd), 0);
 	close(fd);
+}
+
+static off_t file_size(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
 }
 
 static void verifier_finds_it(void **state)
@@ -380,6 +464,53 @@ static void verifier_finds_it(void **state)
 	unlink(path);
 	assert_int_equal(layout_verify(&l, path, where, sizeof(where)),
 			 -ENOENT);
+	pattern_destroy(&p);
+}
+
+/* The laps that the samples are compared with, and what they find. */
+static void samples_find_it(void **state)
+{
+	char path[] = "test_bench.XXXXXX", where[200];
+	const struct contender_ops *ops = &contender_kernel_none;
+	struct target target = { .path = path };
+	struct work work = { .ops = ops,
+			     .record = 1000,
+			     .count = 1001,
+			     .threads = 4,
+			     .laps = true };
+	struct contender_report report;
+	struct work_done done;
+	struct writers *w;
+	struct pattern p;
+
+	assert_int_equal(pattern_create(&p, 1000), 0);
+	work.pattern = &p;
+	close(mkstemp(path));
+	assert_int_equal(ops->open(&target, &work.contender), 0);
+	assert_int_equal(writers_create(&work, &w), 0);
+	writers_start(w);
+	while (file_size(path) < 1001000)
+		sched_yield();
+	assert_int_equal(writers_stop(w, &done), 0);
+	assert_int_equal(ops->close(work.contender, &report), 0);
+	assert_true(done.writes >= 1001);
+	assert_int_equal(sample_verify(&work, w, path, where, sizeof(where)),
+			 0);
+	spoil(path, 1000999);
+	assert_int_equal(sample_verify(&work, w, path, where, sizeof(where)),
+			 -EILSEQ);
+	assert_non_null(strstr(where, "record 1000 "));
+	spoil(path, 1000999);
+	/* All is as in a lap, but of another run. */
+	work.phase_number = 1;
+	assert_int_equal(sample_verify(&work, w, path, where, sizeof(where)),
+			 -EILSEQ);
+	work.phase_number = 0;
+	assert_int_equal(truncate(path, 1001001), 0);
+	assert_int_equal(sample_verify(&work, w, path, where, sizeof(where)),
+			 -EILSEQ);
+	writers_destroy(w);
+	unlink(path);
 	pattern_destroy(&p);
 }
 
@@ -498,6 +629,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(verifier_finds_it),
+		cmocka_unit_test(samples_find_it),
 		cmocka_unit_test(percentiles),
 		cmocka_unit_test(buckets),
 		cmocka_unit_test(nobody_opens_it),
@@ -508,6 +640,8 @@ int main(void)
 		cmocka_unit_test(warm),
 		cmocka_unit_test(fragmented),
 		cmocka_unit_test(other_file_systems),
+		cmocka_unit_test(noisy),
+		cmocka_unit_test(noisy_unpaced),
 	};
 	const char *build = getenv("DBH_BUILD");
 

@@ -93,6 +93,31 @@ refused '--warm and --overwrite' --warm --overwrite
 refused '--warm and --overwrite' --overwrite --warm
 refused '--scratch=xfs?' --scratch xfs
 refused "argument 'xfs'" xfs
+
+refused_noisy() {
+	word=$1
+	shift
+	expect 2 "$word" bench noisy "$@"
+	[ ! -s "$work/out" ] || fail "'noisy $*' is refused and prints something"
+}
+expect 0 '--hot' help bench noisy
+expect 0 '--hot' bench noisy --help
+refused_noisy "'--threads'" --threads 4
+refused_noisy "'--dsync=no'" --dsync=no
+refused_noisy '--writers: 0' --writers 0
+refused_noisy '--readers: 0' --readers 0
+refused_noisy "--cache: 'none'" --cache none
+refused_noisy '--hot' --hot 0
+refused_noisy '--read-size: 8192 bytes are more than --hot 4096' \
+	--hot 4k --read-size 8k
+refused_noisy '--rate: 2000000' --rate 2000000
+refused_noisy '--seconds: 0' --seconds 0
+refused_noisy '--budget: 1048576 bytes do not hold --hot 4194304' \
+	--hot 4M --budget 1M
+refused_noisy "'kernel:magic' (idle, kernel:none" --contenders kernel:magic
+refused_noisy '1048577' --total 1M --records 1048577
+refused "'idle'" --contenders idle
+expect 1 '/nonexistent' bench noisy --dir /nonexistent
 expect 1 '/nonexistent' bench interleaved --dir /nonexistent
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups true; then
@@ -118,6 +143,16 @@ grep -q 'p99.9' "$work/out" || fail 'no latencies in the table'
 grep -q 'kernel:direct *missing: not applicable' "$work/out" ||
 	fail 'kernel:direct does not say why it is missing'
 [ -z "$(ls "$work/dir")" ] || fail "left behind: $(ls "$work/dir")"
+
+expect 0 'verified' bench noisy --dir "$work/dir" --total 2M --hot 1M \
+	--records 6000 --rounds 1 --seconds 1 --latency \
+	--contenders idle,kernel:none,engine:dontcache
+for name in idle kernel:none engine:dontcache; do
+	grep -q " $name *kernel " "$work/out" || fail "noisy: no $name"
+done
+grep -q ' engine:dontcache *engine ' "$work/out" ||
+	fail 'noisy: nobody reads through the engine'
+[ -z "$(ls "$work/dir")" ] || fail "noisy leaves $(ls "$work/dir")"
 
 # What there is of process $1: loop devices, mounts, directories. The mount of
 # a scratch file system is in a namespace of its own and never seen.
@@ -171,10 +206,11 @@ await() {
 	done
 }
 
-# One that does not end by itself.
+# One that does not end by itself: of the workload in $workload.
+workload=interleaved
 start() {
 	# Background jobs of a script ignore SIGINT unless told otherwise.
-	env --default-signal=INT "$command" bench interleaved "$@" \
+	env --default-signal=INT "$command" bench "$workload" "$@" \
 		--records 1000 --total 64M --rounds 1000 \
 		>"$work/out" 2>"$work/err" &
 	pid=$!
@@ -243,6 +279,9 @@ for point in in_dir in_file; do
 	interrupted INT "$point" --dir "$work/dir"
 	interrupted TERM "$point" --dir "$work/dir" --overwrite --json
 done
+workload=noisy
+interrupted INT in_file --dir "$work/dir" --hot 1M
+workload=interleaved
 
 # What kill -9 leaves goes with the next run, if it is empty and nobody's.
 mkdir "$work/dir/dropbehind-bench-$$-abcdef"
