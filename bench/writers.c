@@ -38,11 +38,13 @@ struct writers {
 	atomic_bool enough; /* relaxed; the end may come a write later */
 	atomic_int error; /* relaxed; the first one, read when all are done */
 	pthread_mutex_t lock;
-	pthread_cond_t opened; /* the gate has changed */
+	pthread_cond_t opened; /* the gate, laps_done, error or enough */
 	pthread_cond_t arrived; /* ready or done has grown */
 	enum gate_state gate; /* under lock */
 	unsigned ready; /* under lock: threads at the gate */
 	unsigned done; /* under lock: threads past their last write */
+	unsigned arrivals; /* under lock: threads at the end of the lap */
+	unsigned laps_done; /* under lock: and synced */
 	unsigned started; /* threads to join */
 	uint64_t start_ns; /* the main thread's: when the gate was opened */
 	struct writer writers[];
@@ -97,19 +99,56 @@ static int write_lap(struct writer *me, unsigned lap, uint64_t before)
 	return ret;
 }
 
+/* The first error counts; whoever waits for this thread waits in vain. */
+static void give_up(struct writers *w, int error)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&w->error, &none, error);
+	pthread_mutex_lock(&w->lock);
+	pthread_cond_broadcast(&w->opened);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/*
+ * The last one to come syncs the file and lets all go on. Return: 0 or an
+ * error; that they shall not go on is for go_on() to say.
+ */
+static int end_lap(struct writers *w, unsigned lap)
+{
+	bool last;
+	int ret;
+
+	pthread_mutex_lock(&w->lock);
+	last = ++w->arrivals == w->started;
+	while (!last && w->laps_done == lap && go_on(w))
+		pthread_cond_wait(&w->opened, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+	if (!last)
+		return 0;
+	ret = w->work.ops->sync(w->work.contender);
+	pthread_mutex_lock(&w->lock);
+	w->arrivals = 0;
+	w->laps_done++;
+	pthread_cond_broadcast(&w->opened);
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
 static void write_all(struct writer *me)
 {
-	const struct work *k = &me->all->work;
-	unsigned lap = 0;
-	int none = 0, ret;
+	struct writers *w = me->all;
+	unsigned lap;
+	int ret;
 
-	do {
-		ret = write_lap(me, lap++, clock_ns());
-		if (!ret && k->laps && !me->index && go_on(me->all))
-			ret = k->ops->sync(k->contender);
-	} while (!ret && k->laps && go_on(me->all));
+	ret = write_lap(me, 0, clock_ns());
+	for (lap = 0; w->work.laps && !ret && go_on(w); lap++) {
+		ret = end_lap(w, lap);
+		if (!ret)
+			ret = write_lap(me, lap + 1, clock_ns());
+	}
 	if (ret)
-		atomic_compare_exchange_strong(&me->all->error, &none, ret);
+		give_up(w, ret);
 }
 
 static bool pass_gate(struct writers *w)
@@ -228,7 +267,10 @@ int writers_run(struct writers *w, struct work_done *done)
 
 int writers_stop(struct writers *w, struct work_done *done)
 {
+	pthread_mutex_lock(&w->lock);
 	atomic_store(&w->enough, true);
+	pthread_cond_broadcast(&w->opened);
+	pthread_mutex_unlock(&w->lock);
 	return wait_for_all(w, done);
 }
 

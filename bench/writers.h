@@ -21,8 +21,8 @@ struct pattern;
  * @odd_rows_only: leave the records of even rows alone; a row is a record of
  *	each thread
  * @gap_us: pause of a thread between two of its writes
- * @laps: when a thread has written all its records it begins again, until
- *	writers_stop(); the first one syncs the file after each of its laps
+ * @laps: when all records are written the file is synced and the threads
+ *	begin again, until writers_stop()
  * @phase_number: the content of lap n has pattern_phase(@phase_number + n)
  */
 struct work {
