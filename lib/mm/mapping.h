@@ -121,6 +121,9 @@ struct sync_group {
  * @disk_bound: the on-disk end is not beyond this: raised before anything starts
  *	that may move it, so that who finds missing bytes behind this knows
  *	that they are zero
+ * @shrinking: a truncate has lowered @i_size, and the store does not know it
+ *	yet; @shrinks_failed: how often it never did. Atomic; written under the
+ *	exclusive io_lock
  * @size_lock: held across what moves the on-disk end; sleeps
  * @tree_lock: of @nodes
  * @nr_dirty: pages DIRTY or WRITEBACK; atomic
@@ -151,6 +154,8 @@ struct mapping {
 	_Atomic uint64_t i_size cacheline_aligned;
 	_Atomic uint64_t disk_size;
 	_Atomic uint64_t disk_bound;
+	_Atomic bool shrinking;
+	_Atomic uint32_t shrinks_failed;
 	struct mutex size_lock;
 	struct mutex tree_lock;
 	struct node_tree nodes;

@@ -126,6 +126,38 @@ static int write_round(struct mapping *m, struct list_head *round)
 	return err;
 }
 
+/* Until the truncate that is under way has ended. */
+static void wait_shrink(struct mapping *m)
+{
+	struct thread_waiter tw;
+	int slot;
+
+	thread_waiter_init(&tw);
+	while ((slot = iolock_shared(&m->io_lock, &tw.w)) == -EIOCBQUEUED)
+		thread_waiter_sleep(&tw);
+	iolock_unshared(&m->io_lock, slot);
+}
+
+/*
+ * A truncate hides what is behind the new end from us before the store knows
+ * that end. If it succeeds, the flush must come after it: else neither the
+ * data nor the end would be durable. If it fails, the data is there again, and
+ * was not written.
+ */
+static int write_all_of_round(struct mapping *m, struct list_head *round)
+{
+	uint32_t failed;
+	int err;
+
+	do {
+		failed = atomic_load(&m->shrinks_failed);
+		err = write_round(m, round);
+		if (atomic_load(&m->shrinking))
+			wait_shrink(m);
+	} while (failed != atomic_load(&m->shrinks_failed) && !err);
+	return err;
+}
+
 /* ---- the group ------------------------------------------------------- */
 
 static int flush(struct mapping *m, bool datasync)
@@ -215,7 +247,7 @@ static void lead_round(struct mapping *m)
 
 	nr = take_round(m, &round, &datasync);
 	start = clock_ns();
-	err = write_round(m, &round);
+	err = write_all_of_round(m, &round);
 	res = flush(m, datasync);
 	err = err ? err : res;
 

@@ -181,6 +181,8 @@ static int shrink(struct mapping *m, uint64_t old, uint64_t size)
 {
 	int err = 0;
 
+	/* Before the size: pairs with write_all_of_round() in sync.c. */
+	atomic_store(&m->shrinking, true);
 	mutex_lock(&m->size_lock);
 	/* From here on nothing behind it starts to the disk. */
 	atomic_store(&m->i_size, size);
@@ -197,9 +199,12 @@ static int shrink(struct mapping *m, uint64_t old, uint64_t size)
 	}
 	if (!err)
 		atomic_store(&m->disk_bound, size);
-	if (err)
+	if (err) {
 		atomic_store(&m->i_size, old);
+		atomic_fetch_add(&m->shrinks_failed, 1);
+	}
 	mutex_unlock(&m->size_lock);
+	atomic_store(&m->shrinking, false);
 	if (err)
 		return err;
 	/* Twice: a large folio that was split leaves parts behind the end. */

@@ -24,6 +24,12 @@ static struct spy *to_spy(struct store *store)
 	return container_of(store, struct spy, store);
 }
 
+static void tell_event(struct spy *spy)
+{
+	if (spy->event)
+		spy->event(spy->event_arg);
+}
+
 static uint64_t memory_sum(const struct bio *bio)
 {
 	uint64_t sum = 1469598103934665603u, x;
@@ -117,6 +123,7 @@ static void spy_end(struct bio *bio)
 	struct spy *spy = to_spy(bio->store);
 	struct flight *fl;
 
+	atomic_fetch_add(&spy->ending, 1);
 	pthread_mutex_lock(&spy->lock);
 	fl = flight_find_locked(spy, bio);
 	list_del(&fl->link);
@@ -128,7 +135,9 @@ static void spy_end(struct bio *bio)
 		      (unsigned long long)bio->pos + bio->len);
 	bio->end_io = fl->end_io;
 	free(fl);
+	tell_event(spy);
 	bio->end_io(bio);
+	atomic_fetch_sub(&spy->ending, 1);
 }
 
 static void count_bio(struct spy *spy, const struct bio *bio)
@@ -159,6 +168,7 @@ static void spy_submit(struct store *store, struct bio *bio)
 		check_size(spy, bio->pos + bio->len, "write");
 	}
 	count_bio(spy, bio);
+	tell_event(spy);
 	pthread_mutex_lock(&spy->lock);
 	check_alone_locked(spy, bio->pos, bio->pos + bio->len, bio,
 			   read ? "a read" : "a write");
@@ -172,9 +182,13 @@ static void spy_submit(struct store *store, struct bio *bio)
 static int spy_flush(struct store *store, bool datasync)
 {
 	struct spy *spy = to_spy(store);
+	int err;
 
 	atomic_fetch_add(&spy->flushes, 1);
-	return spy->inner->ops->flush(spy->inner, datasync);
+	tell_event(spy);
+	err = spy->inner->ops->flush(spy->inner, datasync);
+	tell_event(spy);
+	return err;
 }
 
 static int spy_write_tail(struct store *store, const void *buf, size_t len,
@@ -182,6 +196,7 @@ static int spy_write_tail(struct store *store, const void *buf, size_t len,
 {
 	struct spy *spy = to_spy(store);
 	uint64_t block = spy->store.min_folio_bytes;
+	int err;
 
 	atomic_fetch_add(&spy->tails, 1);
 	check_size(spy, pos + len, "tail");
@@ -192,7 +207,10 @@ static int spy_write_tail(struct store *store, const void *buf, size_t len,
 	check_alone_locked(spy, ALIGN_DOWN(pos, block),
 			   ALIGN_UP(pos + len, block), NULL, "a tail");
 	pthread_mutex_unlock(&spy->lock);
-	return spy->inner->ops->write_tail(spy->inner, buf, len, pos);
+	tell_event(spy);
+	err = spy->inner->ops->write_tail(spy->inner, buf, len, pos);
+	tell_event(spy);
+	return err;
 }
 
 static int spy_settle(struct store *store)
@@ -207,6 +225,7 @@ static int spy_truncate(struct store *store, uint64_t size)
 {
 	struct spy *spy = to_spy(store);
 	struct list_head *pos;
+	int err;
 
 	atomic_fetch_add(&spy->truncates, 1);
 	check_size(spy, size, "truncate");
@@ -221,7 +240,10 @@ static int spy_truncate(struct store *store, uint64_t size)
 		      (unsigned long long)bio->pos + bio->len);
 	}
 	pthread_mutex_unlock(&spy->lock);
-	return spy->inner->ops->truncate(spy->inner, size);
+	tell_event(spy);
+	err = spy->inner->ops->truncate(spy->inner, size);
+	tell_event(spy);
+	return err;
 }
 
 static int spy_stat(struct store *store, struct stat *st)
@@ -236,6 +258,9 @@ static void spy_closed(struct store *store)
 {
 	struct spy *spy = to_spy(store);
 
+	/* As a store that ends its threads: the engine may go next. */
+	while (atomic_load(&spy->ending))
+		usleep(100);
 	pthread_mutex_lock(&spy->lock);
 	CHECK(list_empty(&spy->flights), "destroyed with bios under way");
 	pthread_mutex_unlock(&spy->lock);

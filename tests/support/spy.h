@@ -25,6 +25,11 @@ struct spy {
 	/* ...or against this, if it is larger: during a truncate. */
 	_Atomic uint64_t size_limit;
 	bool hold_writes, hold_reads;
+	/* Called, if set (before the spy is used), before and after whatever
+	 * changes what is below: with no lock held, by any thread. */
+	void (*event)(void *arg);
+	void *event_arg;
+	_Atomic unsigned ending; /* threads in the end of a bio */
 	_Atomic unsigned bios[2], flushes, tails, truncates, settles;
 	_Atomic uint64_t bytes[2];
 	_Atomic uint64_t largest[2];

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <pthread.h>
 
 #include "scale.h"
@@ -280,6 +281,92 @@ static void test_append_threads(void **state)
 	rig_down(&rig);
 }
 
+/* ---- a sync that meets a truncate ------------------------------------- */
+
+#define RACE_BYTES (64u << 10)
+
+/** struct race - the sync starts when the truncate reaches the store */
+struct race {
+	struct rig rig;
+	_Atomic bool armed, synced;
+	pthread_t syncer;
+	int err;
+};
+
+static void *sync_meanwhile(void *arg)
+{
+	struct race *race = arg;
+
+	race->err = dbh_fsync(race->rig.file);
+	atomic_store(&race->synced, true);
+	return NULL;
+}
+
+/* The store waits until the sync is done, or for a while: it may not be. */
+static void start_sync(void *arg)
+{
+	struct race *race = arg;
+
+	if (!atomic_exchange(&race->armed, false))
+		return;
+	CHECK_OK(-pthread_create(&race->syncer, NULL, sync_meanwhile, race));
+	for (int i = 0; i < 100 && !atomic_load(&race->synced); i++)
+		usleep(1000);
+}
+
+static void check_cut(struct race *race, uint64_t cut_seed, bool fails)
+{
+	struct store *cut;
+	char *buf = malloc(RACE_BYTES);
+	size_t n;
+
+	CHECK(buf, "no memory");
+	CHECK_OK(store_fault_power_cut(race->rig.spy->inner, cut_seed, &cut));
+	n = store_mem_peek(cut, buf, RACE_BYTES, 0);
+	CHECK_IS(n, fails ? RACE_BYTES : 4096);
+	pattern_check(buf, n, 0, fails ? 2 : 1);
+	store_destroy(cut);
+	free(buf);
+}
+
+static void sync_meets_truncate(bool fails)
+{
+	struct store_fault_options faults = { .tail_error_every = fails };
+	struct race race = { 0 };
+	struct store *store;
+
+	CHECK_OK(store_fault_create(4096, 512, NULL, &store));
+	rig_up(&race.rig, spy_create(store), NULL);
+	race.rig.spy->event = start_sync;
+	race.rig.spy->event_arg = &race;
+	rig_write(&race.rig, RACE_BYTES, 0, 1, 0);
+	CHECK_OK(dbh_fsync(race.rig.file));
+	/* What is cut off, or not. */
+	rig_write(&race.rig, RACE_BYTES - 4096, 4096, 2, 0);
+	if (fails)
+		rig_write(&race.rig, 4096, 0, 2, 0);
+	store_fault_set(store, &faults);
+	atomic_store(&race.rig.spy->size_limit, RACE_BYTES);
+	atomic_store(&race.armed, true);
+	CHECK_IS(dbh_ftruncate(race.rig.file, 4096), fails ? -EIO : 0);
+	pthread_join(race.syncer, NULL);
+	CHECK_OK(race.err);
+	for (uint64_t i = 0; i < 50; i++)
+		check_cut(&race, i, fails);
+	store_fault_set(store, &(struct store_fault_options){ 0 });
+	rig_down(&race.rig);
+}
+
+/* What was written before a sync is durable after it, or the truncate is that
+ * has cut it off; and if that one fails, the data comes back. */
+static void test_r14_sync_meets_truncate(void **state)
+{
+	(void)state;
+	guard(60);
+	sync_meets_truncate(false);
+	sync_meets_truncate(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_d6_sizes),
 		cmocka_unit_test(test_r24_racing_writers),
 		cmocka_unit_test(test_append_threads),
+		cmocka_unit_test(test_r14_sync_meets_truncate),
 	};
 
 	guard(240);
