@@ -1,192 +1,79 @@
 // SPDX-License-Identifier: MIT
 /*
  * kill -9 at any moment, on real files: what was synced is there, nothing is
- * there that nobody wrote, the file is no longer than it was (R14, R16, R21),
- * and its owner's mark is gone with the process (K10, R22).
+ * there that nobody wrote, the file never ends beyond its logical end (R14,
+ * R16, R21), and its owner's mark is gone with the process (K10, R22).
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 
 #include "scale.h"
-#include "support/history.h"
+#include "support/check.h"
 #include "support/scratch.h"
-
-#define THREADS 4u
-#define PER_THREAD (HISTORY_RECORDS / THREADS)
+#include "victim.h"
 
 static uint64_t seed;
 
-/* @gen: what this process has written; of others' it cannot tell. */
-struct writer {
-	struct history *h;
-	struct dbh_file *file;
-	struct rng rng;
-	unsigned id;
-	unsigned gen[PER_THREAD];
-};
-
-/* ---- the one that is killed ------------------------------------------ */
-
-static void write_one(struct writer *w)
+/* R16, as another process sees it, for a random time. */
+static void watch_size(const struct victim *v, struct rng *r)
 {
-	struct rig rig = { .file = w->file };
-	unsigned n = (unsigned)rng_below(&w->rng, PER_THREAD);
-	unsigned i = n * THREADS + w->id;
-	unsigned flags = rng_chance(&w->rng, 70) ? DBH_DONTCACHE : 0;
-	unsigned gen = history_begin(w->h, i);
-
-	if (rng_chance(&w->rng, 20))
-		flags |= DBH_DSYNC;
-	rig_write(&rig, w->h->bytes, i * (uint64_t)w->h->bytes, gen, flags);
-	w->gen[n] = gen;
-	if (flags & DBH_DSYNC)
-		history_synced(w->h, i, gen);
-}
-
-static void sync_all(struct writer *w)
-{
-	CHECK_OK(dbh_fdatasync(w->file));
-	for (unsigned n = 0; n < PER_THREAD; n++)
-		history_synced(w->h, n * THREADS + w->id, w->gen[n]);
-}
-
-static void *write_for_ever(void *arg)
-{
-	struct writer *w = arg;
-
-	for (;;) {
-		if (rng_chance(&w->rng, 10))
-			sync_all(w);
-		else
-			write_one(w);
-	}
-	return NULL;
-}
-
-/* Never returns. @ready: told when the file is open. */
-static void victim(struct history *h, const char *path, uint64_t round,
-		   int ready)
-{
-	struct dbh_options opts = {
-		.struct_size = sizeof(opts),
-		.memory_bytes = 4u << 20,
-		.expire_ms = 20,
-		.io_method = round % 2 ? DBH_IO_URING : DBH_IO_THREADS,
-	};
-	struct writer writers[THREADS];
-	struct dbh_engine *e;
-	struct dbh_file *f;
-	pthread_t threads[THREADS];
-	int err;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	CHECK_OK(dbh_engine_create(&opts, &e));
-	/* K10. The kernel ends the requests of a ring after the process is
-	 * gone, and keeps the file open meanwhile. */
-	while ((err = dbh_open(e, path, O_RDWR | O_CREAT, 0600, &f)) == -EBUSY)
-		usleep(1000);
-	CHECK_OK(err);
-	CHECK_IS(write(ready, "x", 1), 1);
-	for (unsigned i = 0; i < THREADS; i++) {
-		writers[i] = (struct writer){
-			.h = h,
-			.file = f,
-			.rng = rng_fork(seed, round * 16 + i),
-			.id = i,
-		};
-		pthread_create(&threads[i], NULL, write_for_ever, &writers[i]);
-	}
-	for (;;)
-		pause();
-}
-
-/* ---- the one that kills ---------------------------------------------- */
-
-static void kill_one(struct history *h, const char *path, uint64_t round,
-		     struct rng *r)
-{
-	int ready[2], status;
-	char byte;
-	pid_t pid;
-
-	CHECK_OK(pipe(ready));
-	pid = fork();
-	if (!pid)
-		victim(h, path, round, ready[1]);
-	close(ready[1]);
-	CHECK(read(ready[0], &byte, 1) == 1,
-	      "the file could not be opened (K10)");
-	close(ready[0]);
-	usleep((useconds_t)rng_below(r, 60000));
-	CHECK_OK(kill(pid, SIGKILL));
-	CHECK_IS(waitpid(pid, &status, 0), pid);
-	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
-	      "it ended by itself: %x", status);
-}
-
-static void check_file(struct history *h, const char *path)
-{
-	struct synced synced = history_snapshot(h);
-	int fd = open(path, O_RDONLY);
-	char *buf = malloc(h->bytes);
+	unsigned long looks = rng_below(r, 600);
 	struct stat st;
 
-	CHECK(fd >= 0 && buf, "%s", path);
-	CHECK_OK(fstat(fd, &st));
-	CHECK((uint64_t)st.st_size <= atomic_load(&h->end),
-	      "R16: %lld bytes on disk, %llu written", (long long)st.st_size,
-	      (unsigned long long)atomic_load(&h->end));
-	for (unsigned i = 0; i < HISTORY_RECORDS; i++) {
-		ssize_t n = pread(fd, buf, h->bytes,
-				  (off_t)(i * (uint64_t)h->bytes));
+	for (unsigned long i = 0; i < looks; i++) {
+		unsigned truncates = history_truncates(v->h);
 
-		CHECK(n >= 0, "pread");
-		history_check(h, &synced, i, buf, (size_t)n);
+		CHECK_OK(stat(v->path, &st));
+		CHECK((uint64_t)st.st_size <= history_limit(v->h, truncates),
+		      "R16: %lld bytes on disk, of %llu", (long long)st.st_size,
+		      (unsigned long long)history_limit(v->h, truncates));
+		usleep(5);
 	}
-	/* Nothing of it stays for the next one to be fooled by. */
-	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	close(fd);
-	free(buf);
 }
 
-/* One file, killed again and again. */
-static void kill_on(const char *dir)
+static void kill_one(const struct victim *v, struct rng *r)
 {
-	static const size_t sizes[] = { 47008, 6000, 1000 };
-	unsigned long kills = test_scale(8);
-	struct rng r = rng_fork(seed, 77);
+	pid_t pid = victim_start(v);
+	struct durable durable;
+
+	watch_size(v, r);
+	victim_kill(pid);
+	history_durable(v->h, &durable);
+	victim_check(v, &durable);
+}
+
+/* Files that are killed again and again. */
+static void kill_on(const char *dir, unsigned long kills)
+{
+	static const size_t records[] = { 47008, 6000, 49152, 1000 };
+	struct rng r = rng_fork(seed, kills);
+	struct victim v = { 0 };
 	char path[600];
 
-	for (unsigned s = 0; s < 3; s++) {
-		struct history *h = mmap(NULL, sizeof(*h),
-					 PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-		CHECK(h != MAP_FAILED, "mmap");
-		guard(240);
-		h->bytes = sizes[s];
-		snprintf(path, sizeof(path), "%s", scratch_path(dir));
-		for (unsigned long i = 0; i < kills; i++) {
-			kill_one(h, path, s * 1000 + i, &r);
-			check_file(h, path);
+	for (unsigned long i = 0; i < test_scale(kills); i++) {
+		if (i % 10 == 0) {
+			if (v.h)
+				history_unshare(v.h);
+			snprintf(path, sizeof(path), "%s", scratch_path(dir));
+			v.path = path;
+			v.h = history_shared(records[i / 10 % 4]);
 		}
-		CHECK_OK(unlink(path));
-		munmap(h, sizeof(*h));
+		v.seed = rng_next(&r);
+		v.io_method = i % 2 ? DBH_IO_URING : DBH_IO_THREADS;
+		guard(60);
+		kill_one(&v, &r);
 	}
+	history_unshare(v.h);
 }
 
 static void test_kill_on_disk(void **state)
 {
 	(void)state;
-	kill_on(scratch_dir());
+	kill_on(scratch_dir(), 20);
 }
 
 static void test_kill_in_memory(void **state)
@@ -196,17 +83,42 @@ static void test_kill_in_memory(void **state)
 		print_message("no /dev/shm\n");
 		skip();
 	}
-	kill_on(scratch_shm());
+	kill_on(scratch_shm(), 10);
+}
+
+static void kill_on_mount(const char *fs, const char *options,
+			  unsigned megabytes, unsigned sector,
+			  unsigned long kills)
+{
+	const char *dir = scratch_mount_with(fs, options, megabytes, sector);
+
+	if (!dir)
+		skip();
+	kill_on(dir, kills);
 }
 
 static void test_kill_on_xfs(void **state)
 {
-	const char *dir = scratch_mount("xfs", 320, 4096);
-
 	(void)state;
-	if (!dir)
-		skip();
-	kill_on(dir);
+	kill_on_mount("xfs", "", 320, 4096, 100);
+}
+
+static void test_kill_on_xfs_16k(void **state)
+{
+	(void)state;
+	kill_on_mount("xfs", "-b size=16384", 320, 4096, 20);
+}
+
+static void test_kill_on_ext4(void **state)
+{
+	(void)state;
+	kill_on_mount("ext4", "", 64, 0, 20);
+}
+
+static void test_kill_on_btrfs(void **state)
+{
+	(void)state;
+	kill_on_mount("btrfs", "", 160, 0, 20);
 }
 
 static int run(int argc, char **argv)
@@ -215,6 +127,9 @@ static int run(int argc, char **argv)
 		cmocka_unit_test(test_kill_on_disk),
 		cmocka_unit_test(test_kill_in_memory),
 		cmocka_unit_test(test_kill_on_xfs),
+		cmocka_unit_test(test_kill_on_xfs_16k),
+		cmocka_unit_test(test_kill_on_ext4),
+		cmocka_unit_test(test_kill_on_btrfs),
 	};
 
 	(void)argc;

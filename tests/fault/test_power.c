@@ -2,179 +2,177 @@
 /*
  * Power cuts (R14, R16): at any moment, also in the middle of other writes,
  * every byte that was synced is there, no byte is one that nobody wrote, and
- * the file is no longer than it was.
+ * the file is no longer than it was, nor shorter than it was synced.
+ *
+ * test_power [SEED]: one disk, again; else disks with seeds of their own, from
+ * DBH_SEED or the clock, after those that once failed. And stores that lie
+ * about what they do must be found out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <cmocka.h>
-#include <pthread.h>
+#include <errno.h>
 
+#include "power.h"
 #include "scale.h"
-#include "support/history.h"
-#include "support/rig.h"
 
-#define THREADS 4u
-#define PER_THREAD (HISTORY_RECORDS / THREADS)
+#define CUTS_OF_A_DISK 50ul
 
-static uint64_t seed;
+static const uint64_t old_seeds[] = { 1 };
 
-struct disk {
-	struct rig rig;
-	struct history h;
-	_Atomic bool stop;
-};
-
-struct writer {
+static unsigned long one_disk(uint64_t seed, unsigned long cuts)
+{
+	struct power p;
 	struct disk *d;
-	struct rng rng;
-	unsigned id;
-};
 
-/* ---- writing --------------------------------------------------------- */
-
-static void write_record(struct writer *w, unsigned i, unsigned flags)
-{
-	struct history *h = &w->d->h;
-	unsigned gen = history_begin(h, i);
-
-	rig_write(&w->d->rig, h->bytes, i * (uint64_t)h->bytes, gen, flags);
-	if (flags & (DBH_DSYNC | DBH_SYNC))
-		history_synced(h, i, gen);
-}
-
-static void sync_records(struct writer *w)
-{
-	struct history *h = &w->d->h;
-	unsigned gens[PER_THREAD];
-
-	for (unsigned n = 0; n < PER_THREAD; n++)
-		gens[n] = atomic_load(&h->rec[n * THREADS + w->id].written);
-	CHECK_OK(rng_chance(&w->rng, 50) ? dbh_fsync(w->d->rig.file) :
-					   dbh_fdatasync(w->d->rig.file));
-	for (unsigned n = 0; n < PER_THREAD; n++)
-		history_synced(h, n * THREADS + w->id, gens[n]);
-}
-
-static void *write_and_sync(void *arg)
-{
-	struct writer *w = arg;
-
-	while (!atomic_load(&w->d->stop)) {
-		unsigned i = (unsigned)rng_below(&w->rng, PER_THREAD) *
-				     THREADS +
-			     w->id;
-		unsigned flags = rng_chance(&w->rng, 70) ? DBH_DONTCACHE : 0;
-
-		if (rng_chance(&w->rng, 10))
-			sync_records(w);
-		else
-			write_record(w, i,
-				     flags | (rng_chance(&w->rng, 20) ?
-						      DBH_DSYNC :
-						      0));
-	}
-	return NULL;
-}
-
-/* ---- cutting --------------------------------------------------------- */
-
-static void cut_power(struct disk *d, struct rng *r)
-{
-	struct synced synced = history_snapshot(&d->h);
-	char *buf = malloc(d->h.bytes);
-	struct store *cut;
-
-	CHECK(buf, "no memory");
-	CHECK_OK(store_fault_power_cut(d->rig.spy->inner, rng_next(r), &cut));
-	CHECK(store_mem_size(cut) <= atomic_load(&d->h.end), "R16: %llu",
-	      (unsigned long long)store_mem_size(cut));
-	for (unsigned i = 0; i < HISTORY_RECORDS; i++) {
-		size_t n = store_mem_peek(cut, buf, d->h.bytes,
-					  i * (uint64_t)d->h.bytes);
-
-		history_check(&d->h, &synced, i, buf, n);
-	}
-	store_destroy(cut);
-	free(buf);
-}
-
-static struct store *make_store(struct disk *d, uint32_t min_folio,
-				struct rng *r)
-{
-	struct store_fault_options faults = {
-		.seed = rng_next(r),
-		.delay_us = (unsigned)rng_below(r, 600),
-	};
-	size_t len = HISTORY_RECORDS * d->h.bytes;
-	struct store *store;
-	char *buf;
-
-	CHECK_OK(store_fault_create(min_folio, 512, &faults, &store));
-	if (!d->h.existing)
-		return store;
-	buf = malloc(len);
-	CHECK(buf, "no memory");
-	pattern_fill(buf, len, 0, 0);
-	CHECK_OK(store->ops->write_tail(store, buf, len, 0));
-	CHECK_OK(store->ops->flush(store, true));
-	atomic_store(&d->h.end, len);
-	free(buf);
-	return store;
-}
-
-static void one_disk(uint32_t min_folio, struct rng *r)
-{
-	static const size_t records[] = { 47008, 6000, 1000, 333 };
-	struct dbh_options opts = {
-		.struct_size = sizeof(opts),
-		.memory_bytes = (size_t)1 << rng_between(r, 20, 24),
-		.expire_ms = (unsigned)rng_between(r, 5, 100),
-	};
-	unsigned long cuts = test_scale(15);
-	struct disk *d = calloc(1, sizeof(*d));
-	struct writer writers[THREADS];
-	pthread_t threads[THREADS];
-
-	CHECK(d, "no memory");
+	power_choose(&p, seed);
+	p.cuts = cuts;
+	power_print(&p);
 	guard(240);
-	d->h.bytes = records[rng_below(r, 4)];
-	d->h.existing = rng_chance(r, 50);
-	rig_up(&d->rig, spy_create(make_store(d, min_folio, r)), &opts);
-	for (unsigned i = 0; i < THREADS; i++) {
-		writers[i] = (struct writer){ d, { rng_next(r) }, i };
-		pthread_create(&threads[i], NULL, write_and_sync, &writers[i]);
-	}
-	for (unsigned long i = 0; i < cuts; i++) {
-		usleep((useconds_t)rng_below(r, 5000));
-		cut_power(d, r);
-	}
-	atomic_store(&d->stop, true);
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	/* And after a sync of everything all of it is there. */
-	for (unsigned i = 0; i < THREADS; i++)
-		sync_records(&writers[i]);
-	cut_power(d, r);
-	rig_down(&d->rig);
-	free(d);
+	d = disk_create(&p, NULL);
+	disk_run(d);
+	CHECK(!atomic_load(&d->verdict), "seed %llu, cut %lu: %s",
+	      (unsigned long long)seed, atomic_load(&d->cuts), d->why);
+	disk_destroy(d);
+	return cuts;
 }
 
-static void test_r14_r16_power_cuts(void **state)
-{
-	struct rng r = rng_fork(seed, 1);
+/* ---- stores that lie ------------------------------------------------- */
 
-	(void)state;
-	for (unsigned i = 0; i < 24; i++)
-		one_disk(i % 3 == 0 ? 65536 : i % 3 == 1 ? 16384 : 4096, &r);
+/* Between the engine and the spy, who would see the lie for itself. */
+static struct store_ops lying;
+
+static struct store *below(struct store *store)
+{
+	return container_of(store, struct spy, store)->inner;
 }
 
-int main(void)
+static int flush_nothing(struct store *store, bool datasync)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_r14_r16_power_cuts),
-	};
+	(void)store;
+	(void)datasync;
+	return 0;
+}
 
+static int pad_tail(struct store *store, const void *buf, size_t len,
+		    uint64_t pos)
+{
+	char *padded = calloc(1, store->min_folio_bytes);
+	int err;
+
+	CHECK(padded, "no memory");
+	memcpy(padded, buf, len);
+	store = below(store);
+	err = store->ops->write_tail(store, padded, store->min_folio_bytes,
+				     pos);
+	free(padded);
+	return err;
+}
+
+/* A byte beside its place. */
+static int misplace_tail(struct store *store, const void *buf, size_t len,
+			 uint64_t pos)
+{
+	char *moved = calloc(1, len);
+	int err;
+
+	CHECK(moved, "no memory");
+	memcpy(moved + 1, buf, len - 1);
+	store = below(store);
+	err = store->ops->write_tail(store, moved, len, pos);
+	free(moved);
+	return err;
+}
+
+static int shrink_never(struct store *store, uint64_t size)
+{
+	struct stat st;
+
+	store = below(store);
+	CHECK_OK(store->ops->stat(store, &st));
+	return (uint64_t)st.st_size > size ? 0 :
+					     store->ops->truncate(store, size);
+}
+
+static void lie(struct spy *spy)
+{
+	lying.name = spy->store.ops->name;
+	lying.submit = spy->store.ops->submit;
+	lying.settle = spy->store.ops->settle;
+	lying.stat = spy->store.ops->stat;
+	lying.destroy = spy->store.ops->destroy;
+	if (!lying.flush)
+		lying.flush = spy->store.ops->flush;
+	if (!lying.write_tail)
+		lying.write_tail = spy->store.ops->write_tail;
+	if (!lying.truncate)
+		lying.truncate = spy->store.ops->truncate;
+	spy->store.ops = &lying;
+}
+
+static enum verdict look_at_liar(uint64_t seed, const char *what)
+{
+	enum verdict v;
+	struct power p;
+	struct disk *d;
+
+	power_choose(&p, seed);
+	p.errors = false;
+	p.cuts = CUTS_OF_A_DISK;
+	guard(240);
+	d = disk_create(&p, lie);
+	disk_run(d);
+	v = atomic_load(&d->verdict);
+	if (v != VERDICT_GOOD)
+		printf("%s: seed %llu, cut %lu: %s\n", what,
+		       (unsigned long long)seed, atomic_load(&d->cuts), d->why);
+	disk_destroy(d);
+	return v;
+}
+
+/* @verdicts: bits of what it may be found to do. */
+static void find_liar(const char *what, struct store_ops lies,
+		      unsigned verdicts)
+{
+	enum verdict v = VERDICT_GOOD;
+
+	lying = lies;
+	for (uint64_t seed = 1; v == VERDICT_GOOD; seed++) {
+		CHECK(seed <= 40, "%s goes unnoticed", what);
+		v = look_at_liar(seed, what);
+	}
+	CHECK(verdicts & 1u << v, "%s is found to be %u", what, v);
+}
+
+static void find_liars(void)
+{
+	find_liar("a flush of nothing",
+		  (struct store_ops){ .flush = flush_nothing },
+		  1u << VERDICT_LOST | 1u << VERDICT_SHORT |
+			  1u << VERDICT_LONG);
+	find_liar("a padded tail", (struct store_ops){ .write_tail = pad_tail },
+		  1u << VERDICT_LONG);
+	find_liar("a tail beside its place",
+		  (struct store_ops){ .write_tail = misplace_tail },
+		  1u << VERDICT_INVENTED | 1u << VERDICT_LOST);
+	find_liar("a file that never shrinks",
+		  (struct store_ops){ .truncate = shrink_never },
+		  1u << VERDICT_LONG);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long want = test_scale(2000), done = 0;
+	uint64_t seed;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc > 1) {
+		one_disk(strtoull(argv[1], NULL, 0), CUTS_OF_A_DISK);
+		return 0;
+	}
 	seed = test_seed();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	find_liars();
+	for (size_t i = 0; i < sizeof(old_seeds) / sizeof(old_seeds[0]); i++)
+		done += one_disk(old_seeds[i], CUTS_OF_A_DISK);
+	for (uint64_t i = 0; done < want; i++)
+		done += one_disk(rng_mix(seed + i) >> 16, CUTS_OF_A_DISK);
+	printf("%lu power cuts\n", done);
+	return 0;
 }

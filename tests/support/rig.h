@@ -9,8 +9,7 @@
 
 #include "dropbehind/dropbehind.h"
 #include "rw/rw.h"
-#include "support/check.h"
-#include "support/rng.h"
+#include "support/pattern.h"
 #include "support/spy.h"
 
 struct rig {
@@ -97,27 +96,6 @@ static inline void rig_wait_cached(struct rig *rig, uint64_t pages)
 static inline unsigned rig_reads(struct rig *rig)
 {
 	return atomic_load(&rig->spy->bios[BIO_READ]);
-}
-
-/* Content that tells where it belongs: byte @pos of generation @gen. */
-static inline char pattern_byte(uint64_t pos, unsigned gen)
-{
-	return (char)(rng_mix(pos / 8 + gen * 1000003ull) >> (pos % 8 * 8));
-}
-
-static inline void pattern_fill(void *buf, size_t len, uint64_t pos,
-				unsigned gen)
-{
-	for (size_t i = 0; i < len; i++)
-		((char *)buf)[i] = pattern_byte(pos + i, gen);
-}
-
-static inline void pattern_check(const void *buf, size_t len, uint64_t pos,
-				 unsigned gen)
-{
-	for (size_t i = 0; i < len; i++)
-		CHECK(((const char *)buf)[i] == pattern_byte(pos + i, gen),
-		      "byte %llu", (unsigned long long)(pos + i));
 }
 
 /** Write a piece of the pattern. */

@@ -171,46 +171,99 @@ static bool shell(const char *command)
 	return status != -1 && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-static bool mount_loop(const char *fs, unsigned megabytes, unsigned sector,
-		       const char *dir)
+/** struct mounted - a mount of ours; its image is @dir.img */
+struct mounted {
+	char dir[PATH_BYTES];
+	const char *fs;
+	unsigned sector;
+};
+
+static struct mounted mounts[16];
+static unsigned nr_mounts;
+
+/* @prepare: what to do with $dev before it is mounted. */
+static bool mount_loop(const struct mounted *mnt, const char *prepare)
 {
 	char command[4 * PATH_BYTES], opt[32] = "";
 
-	if (sector)
-		snprintf(opt, sizeof(opt), "-b %u", sector);
+	if (mnt->sector)
+		snprintf(opt, sizeof(opt), "-b %u", mnt->sector);
 	/* losetup -d of a mounted device: it goes when unmounted. */
 	snprintf(command, sizeof(command),
-		 "set -e; exec >/dev/null 2>&1; truncate -s %uM %s.img; "
-		 "dev=$(losetup %s -f --show %s.img); "
-		 "mkfs.%s -q $dev && mount $dev %s || "
-		 "{ losetup -d $dev; exit 1; }; losetup -d $dev",
-		 megabytes, dir, opt, dir, fs, dir);
+		 "exec >/dev/null 2>&1; "
+		 "dev=$(losetup %s -f --show %s.img) || exit 1; "
+		 "%s && mount -t %s $dev %s || { losetup -d $dev; exit 1; }; "
+		 "losetup -d $dev",
+		 opt, mnt->dir, prepare, mnt->fs, mnt->dir);
 	return shell(command);
 }
 
-const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector)
+static bool make_loop(const struct mounted *mnt, const char *options,
+		      unsigned megabytes)
 {
-	static char dirs[8][PATH_BYTES];
-	static unsigned nr;
-	char *dir = dirs[nr % 8], data[32];
+	char command[2 * PATH_BYTES], mkfs[PATH_BYTES];
+
+	snprintf(command, sizeof(command), "truncate -s %uM %s.img", megabytes,
+		 mnt->dir);
+	snprintf(mkfs, sizeof(mkfs), "mkfs.%s -q %s $dev", mnt->fs, options);
+	return shell(command) && mount_loop(mnt, mkfs);
+}
+
+static bool make_tmpfs(const struct mounted *mnt, unsigned megabytes)
+{
+	char data[32];
+
+	snprintf(data, sizeof(data), "size=%um", megabytes);
+	return !mount("dbh-test", mnt->dir, "tmpfs", 0, data);
+}
+
+const char *scratch_mount_with(const char *fs, const char *options,
+			       unsigned megabytes, unsigned sector)
+{
+	struct mounted *mnt = &mounts[nr_mounts];
 	bool done;
 
 	if (geteuid()) {
 		printf("no %s to test on: not root\n", fs);
 		return NULL;
 	}
-	if (snprintf(dir, PATH_BYTES, "%s/mnt%u", base_dir, nr++) >= PATH_BYTES ||
-	    mkdir(dir, 0700))
+	if (nr_mounts == sizeof(mounts) / sizeof(mounts[0]) ||
+	    snprintf(mnt->dir, PATH_BYTES, "%s/mnt%u", base_dir, nr_mounts) >=
+		    PATH_BYTES ||
+	    mkdir(mnt->dir, 0700))
 		return NULL;
-	if (!strcmp(fs, "tmpfs")) {
-		snprintf(data, sizeof(data), "size=%um", megabytes);
-		done = !mount("dbh-test", dir, "tmpfs", 0, data);
-	} else {
-		done = mount_loop(fs, megabytes, sector, dir);
-	}
+	nr_mounts++;
+	mnt->fs = fs;
+	mnt->sector = sector;
+	done = strcmp(fs, "tmpfs") ? make_loop(mnt, options, megabytes) :
+				     make_tmpfs(mnt, megabytes);
 	if (!done) {
-		printf("no %s to test on: cannot make or mount it here\n", fs);
+		printf("no %s %s to test on: cannot make or mount it here\n",
+		       fs, options);
 		return NULL;
 	}
-	return dir;
+	return mnt->dir;
+}
+
+const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector)
+{
+	return scratch_mount_with(fs, "", megabytes, sector);
+}
+
+bool scratch_remount(const char *dir)
+{
+	int tries = 0;
+
+	for (unsigned i = 0; i < nr_mounts; i++) {
+		if (strcmp(mounts[i].dir, dir))
+			continue;
+		/* A process that was killed keeps it until its ring is gone. */
+		while (umount2(dir, 0)) {
+			if (errno != EBUSY || ++tries == 1000)
+				return false;
+			usleep(10000);
+		}
+		return mount_loop(&mounts[i], "true");
+	}
+	return false;
 }

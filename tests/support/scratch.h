@@ -28,12 +28,17 @@ const char *scratch_path(const char *dir);
 
 /**
  * scratch_mount - a fresh file system, unmounted at the end
- * @fs: "xfs", "ext4" or "tmpfs"
+ * @fs: "xfs", "ext4", "btrfs" or "tmpfs"
  * @megabytes: its size
  * @sector: of the loop device in bytes, or 0 for its default
  * Return: its directory, or NULL with the reason printed: not root, no loop
  * device, no mkfs.
  */
 const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector);
+/** The same; @options: further arguments of mkfs. */
+const char *scratch_mount_with(const char *fs, const char *options,
+			       unsigned megabytes, unsigned sector);
+/** Unmount it, and mount it again; not for tmpfs. */
+bool scratch_remount(const char *dir);
 
 #endif
