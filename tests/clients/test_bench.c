@@ -357,8 +357,7 @@ static void check_noisy(json_t *o)
 		assert_true(figure(o, "writes") == 0);
 		assert_true(json_is_null(json_object_get(o, "mib_s_write")));
 	} else {
-		/* More than a lap, of 349 records. */
-		assert_true(figure(o, "writes") > 349);
+		assert_true(figure(o, "writes") > 0);
 		assert_true(figure(o, "write_p999_us") > 0);
 	}
 }
@@ -467,6 +466,21 @@ static void verifier_finds_it(void **state)
 	pattern_destroy(&p);
 }
 
+/* Its first record is no longer as in the first lap. */
+static void await_second_lap(const struct work *work, const char *path)
+{
+	const uint8_t *first = pattern_at(work->pattern, pattern_phase(0), 0);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char buf[1000];
+
+	assert_true(fd >= 0);
+	while (file_size(path) < 1001000 ||
+	       pread(fd, buf, sizeof(buf), 0) != (ssize_t)sizeof(buf) ||
+	       !memcmp(buf, first, sizeof(buf)))
+		sched_yield();
+	close(fd);
+}
+
 /* The laps that the samples are compared with, and what they find. */
 static void samples_find_it(void **state)
 {
@@ -489,11 +503,10 @@ static void samples_find_it(void **state)
 	assert_int_equal(ops->open(&target, &work.contender), 0);
 	assert_int_equal(writers_create(&work, &w), 0);
 	writers_start(w);
-	while (file_size(path) < 1001000)
-		sched_yield();
+	await_second_lap(&work, path);
 	assert_int_equal(writers_stop(w, &done), 0);
 	assert_int_equal(ops->close(work.contender, &report), 0);
-	assert_true(done.writes >= 1001);
+	assert_true(done.writes > 1001);
 	assert_int_equal(sample_verify(&work, w, path, where, sizeof(where)),
 			 0);
 	spoil(path, 1000999);
