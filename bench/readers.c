@@ -108,6 +108,7 @@ static void *reader_main(void *arg)
 	struct reader *me = arg;
 
 	stop_block();
+	prctl(PR_SET_NAME, "bench-reader"); /* for perf */
 	if (me->all->reading.rate) {
 		prctl(PR_SET_TIMERSLACK, 1ul);
 		read_paced(me);

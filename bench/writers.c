@@ -171,6 +171,7 @@ static void *writer_main(void *arg)
 	struct writers *w = me->all;
 
 	stop_block();
+	prctl(PR_SET_NAME, "bench-writer"); /* for perf */
 	if (w->work.gap_us)
 		prctl(PR_SET_TIMERSLACK, 1ul);
 	if (!pass_gate(w))
