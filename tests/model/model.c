@@ -60,11 +60,12 @@ static void create_store(struct model *m)
 					    .delay_us = c->delay_us };
 	struct store *store;
 
-	if (c->delay_us)
+	if (c->delay_us || c->faulty)
 		CHECK_OK(store_fault_create(c->min_folio, c->align, &opts,
 					    &store));
 	else
 		CHECK_OK(store_mem_create(c->min_folio, c->align, &store));
+	store->dev = c->dev;
 	m->spy = spy_create(store);
 }
 
@@ -127,20 +128,34 @@ struct model *model_create(const struct config *cfg)
 					      scratch_shm()));
 	if (cfg->existing)
 		put_existing(m, &r);
-	CHECK_OK(dbh_engine_create(&opts, &m->engine));
+	m->engine = cfg->engine;
+	if (!m->engine)
+		CHECK_OK(dbh_engine_create(&opts, &m->engine));
 	for (unsigned i = 0; i < cfg->threads; i++)
 		m->file[i] = model_open(m);
 	return m;
 }
 
+/* The store is mended; each handle may have news all the same. */
+static void close_all(struct model *m)
+{
+	for (unsigned i = 0; i < m->cfg.threads; i++) {
+		int err = dbh_close(m->file[i]);
+
+		if (err)
+			model_failed(m, err);
+	}
+}
+
 void model_destroy(struct model *m)
 {
+	model_mend(m, m->file[0]);
 	model_settle(m);
 	model_check_read(m, m->file[0], 0);
-	for (unsigned i = 0; i < m->cfg.threads; i++)
-		CHECK_OK(dbh_close(m->file[i]));
+	close_all(m);
 	model_check_store(m);
-	CHECK_OK(dbh_engine_destroy(m->engine));
+	if (!m->cfg.engine)
+		CHECK_OK(dbh_engine_destroy(m->engine));
 	spy_destroy(m->spy);
 	if (!m->spy)
 		unlink(m->path);
@@ -171,7 +186,7 @@ void model_check_read(struct model *m, struct dbh_file *file, unsigned flags)
 	size_t same;
 
 	CHECK(buf, "no memory");
-	CHECK_IS(dbh_pread(file, buf, m->cfg.span + 1, 0, flags), m->size);
+	model_read_all(m, file, buf, flags);
 	same = first_difference(buf, m->bytes, m->size);
 	CHECK(same == m->size, "byte %zu of %zu is %02x, not %02x", same,
 	      m->size, (unsigned char)buf[same],

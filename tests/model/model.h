@@ -34,6 +34,9 @@ struct config {
 	unsigned expire_ms;
 	bool existing; /* the file has content at first */
 	bool exclusive; /* with truncates and the like */
+	bool faulty; /* of "mem": it errs, now and then */
+	dev_t dev; /* of "mem" */
+	struct dbh_engine *engine; /* shared with others, or NULL */
 	unsigned long ops; /* of each thread */
 };
 
@@ -54,7 +57,6 @@ struct model {
 	struct segment segment[MAX_SEGMENTS];
 	size_t size; /* when last held alone; the file is no smaller */
 	_Atomic size_t written_end[MAX_THREADS]; /* by each since */
-	_Atomic unsigned long ops, done_ops;
 };
 
 /* ---- model.c: life, and what is known -------------------------------- */
@@ -74,20 +76,40 @@ void model_check_stats(struct model *m);
 /** The first byte in which they differ, or @len. */
 size_t first_difference(const char *a, const char *b, size_t len);
 
+/* ---- errors.c: stores that err, and what is done about it ------------- */
+
+/** @res, negative or less than wanted, may come of a store that errs. */
+void model_failed(struct model *m, long long res);
+/** The store errs no more, and what failed is tried again. */
+void model_mend(struct model *m, struct dbh_file *file);
+/** It errs from now on, or not, as @r will have it. */
+void model_set_errors(struct model *m, struct rng *r);
+/** Write @buf at @pos until it is written: what failed may be there in part. */
+void model_repair(struct model *m, struct dbh_file *file, const char *buf,
+		  size_t len, size_t pos);
+/** The lock is held alone; read or truncate until it works. */
+void model_read_all(struct model *m, struct dbh_file *file, char *buf,
+		    unsigned flags);
+void model_truncate(struct model *m, struct dbh_file *file, size_t size);
+
 /* ---- ops.c ----------------------------------------------------------- */
 
-/** struct actor - a thread of the test */
+/** struct actor - a thread of the test
+ * @doing: what, or NULL; @nr_done: operations so far; for a watchdog
+ */
 struct actor {
 	struct model *m;
 	unsigned id;
 	struct rng rng;
 	char *buf; /* cfg.span bytes */
 	char *async; /* the same, for what is under way */
+	_Atomic(const char *) doing;
+	_Atomic unsigned long nr_done;
 };
 
-/** One operation among those that need no lock but the shared one. */
-void op_shared(struct actor *a);
-/** One that needs the file alone; takes the lock itself. */
-void op_alone(struct actor *a);
+void actor_init(struct actor *a, struct model *m, unsigned id);
+void actor_fini(struct actor *a);
+/** One operation, whichever. */
+void actor_step(struct actor *a);
 
 #endif

@@ -107,8 +107,8 @@ static void check_durable(struct actor *a, struct range r, bool may_end)
 	if (!m->spy)
 		return;
 	n = store_mem_peek(m->spy->inner, buf, r.len, r.start);
-	CHECK(n == r.len || may_end, "synced %zu bytes at %zu, and %zu are there",
-	      r.len, r.start, n);
+	CHECK(n == r.len || may_end,
+	      "synced %zu bytes at %zu, and %zu are there", r.len, r.start, n);
 	memset(buf + n, 0, r.len - n);
 	same = first_difference(buf, m->bytes + r.start, r.len);
 	CHECK(same == r.len, "synced, and byte %zu differs in the store",
@@ -132,10 +132,13 @@ static void note_written(struct actor *a, struct range *r, const char *buf,
 		r->len = 0;
 		return;
 	}
+	if (res < 0 || (res < (ssize_t)r->len && !(flags & DBH_NOWAIT))) {
+		model_failed(a->m, res);
+		model_repair(a->m, a->m->file[a->id], buf, r->len, r->start);
+		res = (ssize_t)r->len;
+	}
 	CHECK(res > 0 && (size_t)res <= r->len, "a write of %zu at %zu: %zd",
 	      r->len, r->start, res);
-	CHECK((size_t)res == r->len || (flags & DBH_NOWAIT),
-	      "a short write: %zd of %zu", res, r->len);
 	r->len = (size_t)res;
 	memcpy(a->m->bytes + r->start, buf, r->len);
 	grew_to(a, r->start + r->len);
@@ -158,7 +161,7 @@ static void op_write(struct actor *a)
 		res = dbh_pwritev(file, iov, cnt, (off_t)r.start, flags);
 	}
 	note_written(a, &r, a->buf, res, flags);
-	if (r.len && (flags & (DBH_DSYNC | DBH_SYNC)))
+	if (r.len && res > 0 && (flags & (DBH_DSYNC | DBH_SYNC)))
 		check_durable(a, r, false);
 	if (r.len && (flags & DBH_DEFER) && rng_chance(&a->rng, 80))
 		complete_edges(a, r);
@@ -187,8 +190,8 @@ static void op_lent(struct actor *a)
 {
 	struct dbh_file *file = a->m->file[a->id];
 	struct range r = own_range(a);
-	unsigned flags = write_flags(a) & (DBH_DONTCACHE | DBH_DEFER |
-					   DBH_NOWAIT);
+	unsigned flags = write_flags(a) &
+			 (DBH_DONTCACHE | DBH_DEFER | DBH_NOWAIT);
 	struct iovec iov[16];
 	struct dbh_write *wr;
 	int cnt = (int)rng_between(&a->rng, 1, 16);
@@ -199,6 +202,10 @@ static void op_lent(struct actor *a)
 			       &wr);
 	if ((flags & DBH_NOWAIT) && lent == -EAGAIN)
 		return;
+	if (lent < 0) {
+		model_failed(a->m, lent);
+		return;
+	}
 	CHECK(lent > 0 && (size_t)lent <= r.len, "lent %zd of %zu", lent,
 	      r.len);
 	for (int i = 0; i < cnt; i++)
@@ -230,18 +237,19 @@ static void op_lent(struct actor *a)
 static void check_read(struct actor *a, struct range r, const char *buf,
 		       ssize_t res, size_t known, unsigned flags)
 {
-	size_t must = r.start >= known		? 0 :
-		      r.start + r.len > known	? known - r.start :
-						  r.len;
+	size_t must = r.start >= known	      ? 0 :
+		      r.start + r.len > known ? known - r.start :
+						r.len;
 	size_t same;
 
 	if ((flags & DBH_NOWAIT) && res == -EAGAIN)
 		return;
-	CHECK(res >= 0 && (size_t)res <= r.len, "a read of %zu at %zu: %zd",
-	      r.len, r.start, res);
-	CHECK((size_t)res >= must || (flags & DBH_NOWAIT),
-	      "a read of %zu at %zu: %zd, and the file goes to %zu", r.len,
-	      r.start, res, known);
+	if (res < 0 || ((size_t)res < must && !(flags & DBH_NOWAIT)))
+		model_failed(a->m, res);
+	if (res < 0)
+		return;
+	CHECK((size_t)res <= r.len, "a read of %zu at %zu: %zd", r.len, r.start,
+	      res);
 	same = first_difference(buf, a->m->bytes + r.start, (size_t)res);
 	CHECK(same == (size_t)res,
 	      "byte %zu (of [%zu, +%zd)) is %02x, not %02x", r.start + same,
@@ -281,9 +289,11 @@ static void op_read_all(struct actor *a)
 	size_t len = rng_size(&a->rng, a->m->cfg.span);
 	size_t at = rng_below(&a->rng, a->m->cfg.span - len + 1);
 
-	CHECK(dbh_pread(a->m->file[a->id], a->buf, len, (off_t)at,
-			read_flags(a) & ~DBH_NOWAIT) >= 0,
-	      "a read failed");
+	ssize_t res = dbh_pread(a->m->file[a->id], a->buf, len, (off_t)at,
+				read_flags(a) & ~DBH_NOWAIT);
+
+	if (res < 0)
+		model_failed(a->m, res);
 }
 
 /* ---- asynchronous ---------------------------------------------------- */
@@ -360,22 +370,24 @@ static void op_sync(struct actor *a)
 {
 	struct dbh_file *file = a->m->file[a->id];
 	struct range r = own_range(a);
-
 	bool range = false;
+	int err;
 
 	switch (rng_below(&a->rng, 3)) {
 	case 0:
-		CHECK_OK(dbh_fsync(file));
+		err = dbh_fsync(file);
 		break;
 	case 1:
-		CHECK_OK(dbh_fdatasync(file));
+		err = dbh_fdatasync(file);
 		break;
 	default:
 		range = true;
-		CHECK_OK(dbh_sync_range(file, (off_t)r.start, (off_t)r.len,
-					rng_chance(&a->rng, 50)));
+		err = dbh_sync_range(file, (off_t)r.start, (off_t)r.len,
+				     rng_chance(&a->rng, 50));
 	}
-	if (r.start + r.len <= known_size(a))
+	if (err)
+		model_failed(a->m, err);
+	else if (r.start + r.len <= known_size(a))
 		check_durable(a, r, range);
 }
 
@@ -394,8 +406,8 @@ static void op_look(struct actor *a)
 	CHECK(res.edges <= res.cached && res.dirty <= res.cached, "residency");
 	CHECK_OK(dbh_file_info(file, &info));
 	CHECK_OK(dbh_fstat(file, &st));
-	CHECK((size_t)st.st_size >= known && (size_t)st.st_size <=
-						     a->m->cfg.span,
+	CHECK((size_t)st.st_size >= known &&
+		      (size_t)st.st_size <= a->m->cfg.span,
 	      "the size is %lld", (long long)st.st_size);
 	if (a->m->spy) {
 		uint64_t below = store_mem_size(a->m->spy->inner);
@@ -416,10 +428,13 @@ static void op_edge(struct actor *a)
 static void op_reopen(struct actor *a)
 {
 	struct dbh_file **file = &a->m->file[a->id], *old = *file;
+	int err;
 
 	/* Never the last one: that is for who has it alone. */
 	*file = model_open(a->m);
-	CHECK_OK(dbh_close(old));
+	err = dbh_close(old);
+	if (err)
+		model_failed(a->m, err);
 }
 
 static void op_zero(struct actor *a)
@@ -430,23 +445,25 @@ static void op_zero(struct actor *a)
 	CHECK_IS(dbh_pread(a->m->file[a->id], a->buf, 0, 0, 0), 0);
 }
 
-void op_shared(struct actor *a)
+static void op_errors(struct actor *a)
 {
-	static const struct {
-		void (*op)(struct actor *a);
-		unsigned weight;
-	} ops[] = {
-		{ op_write, 36 }, { op_stream, 8 },   { op_lent, 10 },
-		{ op_read, 22 },  { op_read_all, 2 }, { op_async, 8 },
-		{ op_sync, 2 },	  { op_look, 4 },     { op_edge, 4 },
-		{ op_reopen, 2 }, { op_zero, 2 },
-	};
-	unsigned at = (unsigned)rng_below(&a->rng, 100), i = 0;
-
-	while (at >= ops[i].weight)
-		at -= ops[i++].weight;
-	ops[i].op(a);
+	model_set_errors(a->m, &a->rng);
 }
+
+struct op {
+	const char *name;
+	void (*op)(struct actor *a);
+	unsigned weight;
+};
+
+static const struct op shared_ops[] = {
+	{ "write", op_write, 36 },	{ "stream", op_stream, 8 },
+	{ "lent", op_lent, 10 },	{ "read", op_read, 22 },
+	{ "read all", op_read_all, 2 }, { "async", op_async, 8 },
+	{ "sync", op_sync, 2 },		{ "look", op_look, 4 },
+	{ "edge", op_edge, 4 },		{ "reopen", op_reopen, 2 },
+	{ "zero", op_zero, 1 },		{ "errors", op_errors, 1 },
+};
 
 /* ---- alone ----------------------------------------------------------- */
 
@@ -457,12 +474,7 @@ static void alone_truncate(struct actor *a)
 
 	if (rng_chance(&a->rng, 30))
 		size = size / 4096 * 4096;
-	if (m->spy)
-		atomic_store(&m->spy->size_limit,
-			     size > m->size ? size : m->size);
-	CHECK_OK(dbh_ftruncate(m->file[a->id], (off_t)size));
-	if (m->spy)
-		atomic_store(&m->spy->size_limit, 0);
+	model_truncate(m, m->file[a->id], size);
 	if (size < m->size)
 		memset(m->bytes + size, 0, m->size - size);
 	m->size = size;
@@ -476,11 +488,15 @@ static void alone_append(struct actor *a)
 
 	for (int i = 0; i < 8 && m->size < m->cfg.span; i++) {
 		size_t len = rng_size(&a->rng, m->cfg.span - m->size);
+		ssize_t res;
 
 		rng_fill(&a->rng, a->buf, len);
-		CHECK_IS(dbh_pwrite(m->file[a->id], a->buf, len, 0,
-				    flags | DBH_APPEND),
-			 len);
+		res = dbh_pwrite(m->file[a->id], a->buf, len, 0,
+				 flags | DBH_APPEND);
+		if (res != (ssize_t)len) {
+			model_failed(m, res);
+			model_repair(m, m->file[a->id], a->buf, len, m->size);
+		}
 		memcpy(m->bytes + m->size, a->buf, len);
 		m->size += len;
 	}
@@ -489,18 +505,21 @@ static void alone_append(struct actor *a)
 
 static void alone_sync(struct actor *a)
 {
-	CHECK_OK(dbh_fsync(a->m->file[a->id]));
-	model_check_store(a->m);
+	int err = dbh_fsync(a->m->file[a->id]);
+
+	if (err)
+		model_failed(a->m, err);
+	else
+		model_check_store(a->m);
 }
 
-static void alone_close(struct actor *a)
+static void check_nothing_left(struct model *m)
 {
-	struct model *m = a->m;
 	struct dbh_stats s = { .struct_size = sizeof(s) };
 
-	for (unsigned i = 0; i < m->cfg.threads; i++)
-		CHECK_OK(dbh_close(m->file[i]));
-	model_check_store(m);
+	/* Others are at work in it. */
+	if (m->cfg.engine)
+		return;
 	CHECK_OK(dbh_stats(m->engine, &s));
 	CHECK(!s.dirty && !s.writeback && !s.dontcache_dirty && !s.edges_live,
 	      "R10: after the close: dirty %llu writeback %llu "
@@ -508,6 +527,25 @@ static void alone_close(struct actor *a)
 	      (unsigned long long)s.dirty, (unsigned long long)s.writeback,
 	      (unsigned long long)s.dontcache_dirty,
 	      (unsigned long long)s.edges_live);
+}
+
+static void alone_close(struct actor *a)
+{
+	struct model *m = a->m;
+	int err = 0;
+
+	for (unsigned i = 0; i < m->cfg.threads; i++) {
+		int res = dbh_close(m->file[i]);
+
+		if (res)
+			model_failed(m, res);
+		err = err ? err : res;
+	}
+	/* What could not be written is still in the engine. */
+	if (!err) {
+		model_check_store(m);
+		check_nothing_left(m);
+	}
 	for (unsigned i = 0; i < m->cfg.threads; i++)
 		m->file[i] = model_open(m);
 	model_settle(m);
@@ -518,15 +556,54 @@ static void alone_read(struct actor *a)
 	model_check_read(a->m, a->m->file[a->id], read_flags(a) & ~DBH_NOWAIT);
 }
 
-void op_alone(struct actor *a)
-{
-	static void (*const ops[])(struct actor *a) = {
-		alone_truncate, alone_truncate, alone_append,
-		alone_read,	alone_sync,	alone_close,
-	};
+static const struct op alone_ops[] = {
+	{ "truncate", alone_truncate, 33 }, { "append", alone_append, 17 },
+	{ "read alone", alone_read, 16 },   { "sync alone", alone_sync, 17 },
+	{ "close", alone_close, 17 },
+};
 
-	pthread_rwlock_wrlock(&a->m->lock);
-	model_settle(a->m);
-	ops[rng_below(&a->rng, sizeof(ops) / sizeof(ops[0]))](a);
-	pthread_rwlock_unlock(&a->m->lock);
+/* ---- one after the other ---------------------------------------------- */
+
+void actor_init(struct actor *a, struct model *m, unsigned id)
+{
+	memset(a, 0, sizeof(*a));
+	a->m = m;
+	a->id = id;
+	a->rng = rng_fork(m->cfg.seed, id + 1);
+	a->buf = malloc(m->cfg.span);
+	a->async = malloc(m->cfg.span);
+	CHECK(a->buf && a->async, "no memory");
+}
+
+void actor_fini(struct actor *a)
+{
+	free(a->buf);
+	free(a->async);
+}
+
+static void do_op(struct actor *a, const struct op *op)
+{
+	unsigned at = (unsigned)rng_below(&a->rng, 100);
+
+	while (at >= op->weight)
+		at -= op++->weight;
+	atomic_store(&a->doing, op->name);
+	op->op(a);
+	atomic_store(&a->doing, NULL);
+}
+
+void actor_step(struct actor *a)
+{
+	struct model *m = a->m;
+
+	if (m->cfg.exclusive && !rng_below(&a->rng, 60)) {
+		pthread_rwlock_wrlock(&m->lock);
+		model_settle(m);
+		do_op(a, alone_ops);
+	} else {
+		pthread_rwlock_rdlock(&m->lock);
+		do_op(a, shared_ops);
+	}
+	pthread_rwlock_unlock(&m->lock);
+	atomic_fetch_add(&a->nr_done, 1);
 }

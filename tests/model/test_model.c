@@ -51,32 +51,26 @@ static void choose_config(struct config *c, uint64_t seed)
 					    (unsigned)rng_between(&r, 5, 500);
 	c->existing = rng_chance(&r, 50);
 	c->exclusive = rng_chance(&r, 80);
+	c->faulty = !strcmp(c->place, "mem") && rng_chance(&r, 40);
 }
 
 static void print_config(const struct config *c)
 {
 	printf("seed %llu: %s %u/%u, %s, %u threads, span %zu, memory %zu KiB, "
-	       "delay %u us, depth %u, expire %u ms, %s, %lu ops each\n",
+	       "delay %u us, depth %u, expire %u ms, %s%s, %lu ops each\n",
 	       (unsigned long long)c->seed, c->place, c->min_folio, c->align,
 	       c->io_method == DBH_IO_URING ? "uring" : "threads", c->threads,
 	       c->span, c->memory >> 10, c->delay_us, c->queue_depth,
-	       c->expire_ms, c->existing ? "existing" : "new", c->ops);
+	       c->expire_ms, c->existing ? "existing" : "new",
+	       c->faulty ? ", errors" : "", c->ops);
 }
 
 static void *act(void *arg)
 {
 	struct actor *a = arg;
-	struct model *m = a->m;
 
-	for (unsigned long i = 0; i < m->cfg.ops; i++) {
-		if (m->cfg.exclusive && !rng_below(&a->rng, 60)) {
-			op_alone(a);
-			continue;
-		}
-		pthread_rwlock_rdlock(&m->lock);
-		op_shared(a);
-		pthread_rwlock_unlock(&m->lock);
-	}
+	for (unsigned long i = 0; i < a->m->cfg.ops; i++)
+		actor_step(a);
 	return NULL;
 }
 
@@ -87,20 +81,12 @@ static void run_round(const struct config *c)
 	pthread_t threads[MAX_THREADS];
 
 	for (unsigned i = 0; i < c->threads; i++) {
-		actors[i] = (struct actor){
-			.m = m,
-			.id = i,
-			.rng = rng_fork(c->seed, i + 1),
-			.buf = malloc(c->span),
-			.async = malloc(c->span),
-		};
-		CHECK(actors[i].buf && actors[i].async, "no memory");
+		actor_init(&actors[i], m, i);
 		CHECK_OK(-pthread_create(&threads[i], NULL, act, &actors[i]));
 	}
 	for (unsigned i = 0; i < c->threads; i++) {
 		pthread_join(threads[i], NULL);
-		free(actors[i].buf);
-		free(actors[i].async);
+		actor_fini(&actors[i]);
 	}
 	model_destroy(m);
 }
