@@ -2,8 +2,8 @@
 /*
  * Real files: the on-disk end (R16), the kernel's cache, limits and forks
  * (R25), and the owner's mark (R22). On each file system that there is: the
- * one of $DBH_TEST_DIR or /tmp, /dev/shm, and XFS and ext4 on loop devices
- * where the test may make them.
+ * one of $DBH_TEST_DIR or /tmp, /dev/shm, and XFS, ext4 and btrfs on loop
+ * devices where the test may make them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,10 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -499,6 +502,172 @@ static void test_k3_full_file_system(void **state)
 	}
 }
 
+/* ---- a fragmented file system ----------------------------------------- */
+
+#define HOLE 8192
+#define HOLES 4000u
+/* XFS keeps so much back, in one piece, and gives it out when there are holes. */
+#define RESERVE (18 << 20)
+
+/* All of it is taken, but for holes of two blocks. */
+static void fragment(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+	off_t at = 0;
+
+	CHECK(fd >= 0, "%s", path);
+	for (off_t len = 64 << 20; len >= 4096; len /= 2)
+		while (!fallocate(fd, 0, at, len))
+			at += len;
+	CHECK(at > 2 * HOLE * (off_t)HOLES, "%lld bytes", (long long)at);
+	for (off_t i = 0; i < HOLES; i++)
+		CHECK_OK(fallocate(fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   i * 2 * HOLE, HOLE));
+	CHECK_OK(fallocate(fd, FALLOC_FL_KEEP_SIZE, at, RESERVE));
+	CHECK_OK(fsync(fd));
+	close(fd);
+}
+
+static unsigned extents(const char *path)
+{
+	struct fiemap map = { .fm_length = UINT64_MAX,
+			      .fm_flags = FIEMAP_FLAG_SYNC };
+	int fd = open(path, O_RDONLY);
+
+	CHECK(fd >= 0, "%s", path);
+	CHECK_OK(ioctl(fd, FS_IOC_FIEMAP, &map));
+	close(fd);
+	return map.fm_mapped_extents;
+}
+
+static void new_file_on_fragmented(const char *fs, unsigned megabytes)
+{
+	const char *dir = scratch_mount(fs, megabytes, 0);
+	struct dbh_engine *e;
+	struct dbh_stats st = { .struct_size = sizeof(st) };
+	struct dbh_file *f;
+	char path[600];
+	uint64_t pos = 0;
+
+	if (!dir)
+		skip();
+	guard(120);
+	fragment(scratch_path(dir));
+	snprintf(path, sizeof(path), "%s", scratch_path(dir));
+	e = new_engine(DBH_IO_AUTO);
+	CHECK_OK(dbh_open(e, path, O_RDWR | O_CREAT, 0600, &f));
+	for (unsigned i = 0; i < 170; i++, pos += 47008)
+		write_at(f, 47008, pos, 1, DBH_DONTCACHE);
+	CHECK_OK(dbh_fsync(f));
+	CHECK_OK(dbh_close(f));
+	CHECK_OK(dbh_stats(e, &st));
+	CHECK_IS(st.read_bytes, 0);
+	CHECK_IS(st.edges_filled_read, 0);
+	CHECK_OK(dbh_engine_destroy(e));
+	CHECK(extents(path) > 300, "in %u pieces", extents(path));
+	check_kernel(path, pos, 1);
+}
+
+static void test_r23_fragmented_ext4(void **state)
+{
+	(void)state;
+	new_file_on_fragmented("ext4", 128);
+}
+
+static void test_r23_fragmented_xfs(void **state)
+{
+	(void)state;
+	new_file_on_fragmented("xfs", 320);
+}
+
+/* ---- permissions ------------------------------------------------------ */
+
+static void open_as_user(const char *dir)
+{
+	static const struct {
+		mode_t mode;
+		int flags, err;
+	} cases[] = {
+		{ 0600, O_RDONLY, -EACCES },
+		{ 0600, O_WRONLY, -EACCES },
+		{ 0600, O_RDWR | O_CREAT, -EACCES },
+		{ 0644, O_RDONLY, 0 },
+		{ 0644, O_WRONLY, -EACCES },
+		{ 0644, O_RDWR, -EACCES },
+		{ 0644, O_RDONLY | O_TRUNC, -EACCES },
+		{ 0666, O_RDWR, 0 },
+	};
+	struct dbh_engine *e = new_engine(DBH_IO_AUTO);
+	struct dbh_file *f, *reader;
+	char path[700], byte = 0;
+
+	snprintf(path, sizeof(path), "%s/644", dir);
+	CHECK_OK(dbh_open(e, path, O_RDONLY, 0, &reader));
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%o", dir, cases[i].mode);
+		CHECK_IS(dbh_open(e, path, cases[i].flags, 0600, &f),
+			 cases[i].err);
+		if (cases[i].err)
+			continue;
+		CHECK_IS(dbh_pread(f, &byte, 1, 0, 0), 1);
+		CHECK_OK(dbh_close(f));
+	}
+	/* The other handle has seen nothing of all this. */
+	CHECK_IS(dbh_pwrite(reader, &byte, 1, 0, 0), -EBADF);
+	CHECK_IS(dbh_pread(reader, &byte, 1, 0, 0), 1);
+	CHECK_IS(byte, 'x');
+	CHECK_OK(dbh_close(reader));
+	snprintf(path, sizeof(path), "%s/new", dir);
+	CHECK_IS(dbh_open(e, path, O_RDWR | O_CREAT, 0600, &f), -EACCES);
+	CHECK_OK(dbh_engine_destroy(e));
+}
+
+static void make_files(const char *dir)
+{
+	static const mode_t modes[] = { 0600, 0644, 0666 };
+	char path[700];
+
+	CHECK_OK(mkdir(dir, 0755));
+	CHECK_OK(chmod(dir, 0755));
+	for (unsigned i = 0; i < 3; i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%o", dir, modes[i]);
+		fd = open(path, O_WRONLY | O_CREAT, 0600);
+		CHECK(fd >= 0, "%s", path);
+		CHECK_IS(write(fd, "x", 1), 1);
+		CHECK_OK(fchmod(fd, modes[i]));
+		close(fd);
+	}
+}
+
+static void test_eacces_as_user(void **state)
+{
+	char dir[600];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid()) {
+		print_message("not root: cannot become another\n");
+		skip();
+	}
+	guard(60);
+	snprintf(dir, sizeof(dir), "%s", scratch_path(scratch_dir()));
+	CHECK_OK(chmod(scratch_dir(), 0711));
+	make_files(dir);
+	pid = fork();
+	if (!pid) {
+		CHECK_OK(setresgid(65534, 65534, 65534));
+		CHECK_OK(setresuid(65534, 65534, 65534));
+		open_as_user(dir);
+		_exit(0);
+	}
+	CHECK_IS(waitpid(pid, &status, 0), pid);
+	CHECK_IS(status, 0);
+}
+
 /* ---- main ------------------------------------------------------------ */
 
 static void find_dirs(void)
@@ -513,7 +682,11 @@ static void find_dirs(void)
 	}
 	if ((dir = scratch_mount("xfs", 320, 4096)))
 		dirs[nr++] = dir;
+	if ((dir = scratch_mount_with("xfs", "-b size=16384", 320, 0)))
+		dirs[nr++] = dir;
 	if ((dir = scratch_mount("ext4", 64, 4096)))
+		dirs[nr++] = dir;
+	if ((dir = scratch_mount("btrfs", 160, 0)))
 		dirs[nr++] = dir;
 }
 
@@ -528,6 +701,9 @@ static int run(int argc, char **argv)
 		cmocka_unit_test(test_r25_signals_blocked),
 		cmocka_unit_test(test_k4_rlimit_fsize),
 		cmocka_unit_test(test_k3_full_file_system),
+		cmocka_unit_test(test_r23_fragmented_ext4),
+		cmocka_unit_test(test_r23_fragmented_xfs),
+		cmocka_unit_test(test_eacces_as_user),
 	};
 
 	(void)argc;

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <pthread.h>
 
 #include "scale.h"
@@ -374,6 +375,104 @@ static void test_r5_share_of_memory(void **state)
 	rig_down(&rig);
 }
 
+/* Nodes that hold a piece each: as many as may be open. */
+static pgoff_t open_nodes(struct rig *rig)
+{
+	pgoff_t nr = (pgoff_t)rig->engine->limit.open_nodes;
+
+	for (pgoff_t i = 0; i < nr; i++)
+		rig_write(rig, 1000, (i << NODE_SHIFT) * PAGE_BYTES, 1,
+			  DBH_DONTCACHE);
+	CHECK_IS(atomic_load(&rig->engine->nr_open_nodes), nr);
+	return nr;
+}
+
+struct ahead {
+	struct rig *rig;
+	uint64_t pos;
+	_Atomic bool done;
+};
+
+static void *write_ahead(void *arg)
+{
+	struct ahead *a = arg;
+
+	rig_write(a->rig, 1000, a->pos, 1, DBH_DONTCACHE);
+	atomic_store(&a->done, true);
+	return NULL;
+}
+
+/* A writer that would open more waits for those who complete what is open; one
+ * that comes behind never does; and where nobody comes it goes on in the end. */
+static void wait_for_neighbours(bool they_come)
+{
+	struct dbh_options opts = { .struct_size = sizeof(opts),
+				    .memory_bytes = 4u << 20 };
+	struct ahead ahead;
+	struct rig rig;
+	pthread_t thread;
+	char byte = 'x';
+	pgoff_t nr;
+
+	guard(60);
+	rig_up(&rig, spy_create_mem(4096, 512), &opts);
+	nr = open_nodes(&rig);
+	ahead = (struct ahead){ &rig, (3 * nr << NODE_SHIFT) * PAGE_BYTES,
+				false };
+	CHECK_IS(dbh_pwrite(rig.file, &byte, 1, (off_t)ahead.pos,
+			    DBH_DONTCACHE | DBH_NOWAIT),
+		 -EAGAIN);
+	CHECK_IS(dbh_pwrite(rig.file, &byte, 1, 5000,
+			    DBH_DONTCACHE | DBH_NOWAIT),
+		 1);
+	CHECK_OK(-pthread_create(&thread, NULL, write_ahead, &ahead));
+	while (!rig_stats(&rig).throttled)
+		usleep(100);
+	for (pgoff_t i = 0; i < nr && they_come; i++)
+		rig_write(&rig, NODE_PAGES * PAGE_BYTES - 1000,
+			  (i << NODE_SHIFT) * PAGE_BYTES + 1000, 1,
+			  DBH_DONTCACHE);
+	pthread_join(thread, NULL);
+	CHECK(atomic_load(&ahead.done), "it waits");
+	rig_down(&rig);
+}
+
+static void test_r5_wait_for_neighbours(void **state)
+{
+	(void)state;
+	wait_for_neighbours(true);
+	wait_for_neighbours(false);
+}
+
+/* ---- R11 ------------------------------------------------------------- */
+
+/* Nobody syncs or closes, nothing expires, memory is plenty, and yet whole
+ * folios and completed edges go to the store: soon, the guard sees to that. */
+static void test_r11_on_its_way(void **state)
+{
+	struct dbh_options opts = { .struct_size = sizeof(opts),
+				    .memory_bytes = 64u << 20,
+				    .expire_ms = 3600 * 1000 };
+	struct rig rig;
+
+	(void)state;
+	guard(10);
+	rig_up(&rig, spy_create_mem(4096, 512), &opts);
+	rig_write(&rig, 1, 1 << 20, 1, 0); /* the end is elsewhere */
+	spy_hold(rig.spy, true, false);
+	rig_write(&rig, 4096, 0, 1, DBH_DONTCACHE);
+	spy_wait_held(rig.spy, BIO_WRITE, 1);
+	rig_write(&rig, 1000, 65536, 1, DBH_DONTCACHE);
+	rig_write(&rig, 3096, 66536, 1, DBH_DONTCACHE);
+	spy_wait_held(rig.spy, BIO_WRITE, 2);
+	spy_release(rig.spy);
+	rig_wait_cached(&rig, 1);
+	CHECK_IS(rig_stats(&rig).edges_expired, 0);
+	rig_check_store(&rig, 4096, 0, 1);
+	rig_check_store(&rig, 4096, 65536, 1);
+	rig_down(&rig);
+}
+
 /* ---- R6 -------------------------------------------------------------- */
 
 static void test_r6_deferred(void **state)
@@ -495,6 +594,8 @@ int main(void)
 		cmocka_unit_test(test_r5_expiry),
 		cmocka_unit_test(test_r5_last_close),
 		cmocka_unit_test(test_r5_share_of_memory),
+		cmocka_unit_test(test_r5_wait_for_neighbours),
+		cmocka_unit_test(test_r11_on_its_way),
 		cmocka_unit_test(test_r6_deferred),
 		cmocka_unit_test(test_r6_r23_stable_stream),
 		cmocka_unit_test(test_r7_large_folios_are_split),
