@@ -19,81 +19,15 @@
 #include <unistd.h>
 
 #include "block/ioq.h"
-#include "block/kcache.h"
 #include "block/ranges.h"
-#include "block_io.h"
+#include "block_env.h"
 #include "block_refuse.h"
 #include "scale.h"
+#include "support/scratch.h"
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
 #endif
-#define DEPTH 8u
-#define MIB (1u << 20)
-
-static const char *test_dirs[3];
-
-/* One combination: a fresh file on one method in one directory. */
-struct env {
-	struct ioq *ioq;
-	struct store *store;
-	char path[512];
-	int fd; /* the store's own: valid while the store lives */
-	struct kcache kc; /* the same */
-	bool in_memory;
-};
-
-static int open_file(struct env *e, const char *dir, int flags)
-{
-	int fd;
-
-	snprintf(e->path, sizeof(e->path), "%s/dbh-block-%d", dir, getpid());
-	unlink(e->path);
-	fd = open(e->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_true(fd >= 0);
-	if (flags != O_RDWR) {
-		close(fd);
-		fd = open(e->path, flags | O_CLOEXEC);
-		assert_true(fd >= 0);
-	}
-	return fd;
-}
-
-static void env_up(struct env *e, enum ioq_method method, unsigned depth,
-		   const char *dir)
-{
-	struct kcache_fs fs;
-
-	*e = (struct env){ 0 };
-	assert_int_equal(ioq_create(method, depth, &e->ioq), 0);
-	assert_int_equal(ioq_method(e->ioq), method);
-	e->fd = open_file(e, dir, O_RDWR);
-	assert_int_equal(kcache_ask_fs(e->fd, &fs), 0);
-	e->kc = (struct kcache){ e->fd, fs.stacked };
-	assert_int_equal(store_file_create(e->ioq, e->fd, &e->store), 0);
-	e->in_memory = e->store->direct == STORE_PRETENCE;
-}
-
-static void env_down(struct env *e)
-{
-	store_destroy(e->store);
-	ioq_destroy(e->ioq);
-	unlink(e->path);
-}
-
-static void for_each_env(void (*test)(struct env *e))
-{
-	for (int m = IOQ_URING; m <= IOQ_THREADS; m++) {
-		for (unsigned i = 0; test_dirs[i]; i++) {
-			struct env e;
-
-			env_up(&e, (enum ioq_method)m, DEPTH, test_dirs[i]);
-			test(&e);
-			env_down(&e);
-		}
-	}
-}
-
 static unsigned count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -300,7 +234,7 @@ static void many(struct env *e)
 static void many_in_flight(void **state)
 {
 	(void)state;
-	for_each_env(many);
+	for_each_env(NULL, many);
 }
 
 struct chain {
@@ -339,7 +273,7 @@ static void resubmit(struct env *e)
 static void submit_from_end(void **state)
 {
 	(void)state;
-	for_each_env(resubmit);
+	for_each_env(NULL, resubmit);
 }
 
 static void *submit_and_exit(void *arg)
@@ -378,7 +312,7 @@ static void exiting(struct env *e)
 static void submitter_exits(void **state)
 {
 	(void)state;
-	for_each_env(exiting);
+	for_each_env(NULL, exiting);
 }
 
 static void descriptors(void **state)
@@ -395,7 +329,7 @@ static void descriptors(void **state)
 	}
 	ioq_destroy(NULL);
 	store_destroy(NULL);
-	for_each_env(many);
+	for_each_env(NULL, many);
 	assert_int_equal(count_fds(), before);
 }
 
@@ -418,7 +352,7 @@ static void lock_is_free(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 20; i++)
-		for_each_env(unlocked);
+		for_each_env(NULL, unlocked);
 }
 
 /* Signals of the host are not delivered to our threads. */
@@ -472,7 +406,7 @@ static int refused_child(long nr, int err)
 		return 1;
 	if (ioq_create(IOQ_AUTO, 4, &e.ioq) || ioq_method(e.ioq) != IOQ_THREADS)
 		return 2;
-	if (store_file_create(e.ioq, open_file(&e, test_dirs[0], O_RDWR),
+	if (store_file_create(e.ioq, env_open(&e, env_dirs[0], O_RDWR),
 			      &store))
 		return 3;
 	if (put_content(store, 0, MIB, 4096, 1))
@@ -529,7 +463,7 @@ static int no_cachestat_child(void)
 {
 	char buf[65536] = { 1 };
 	struct env e = { 0 };
-	int fd = open_file(&e, test_dirs[0], O_RDWR);
+	int fd = env_open(&e, env_dirs[0], O_RDWR);
 	struct kcache kc = { .fd = fd };
 	struct kcache_fs fs;
 
@@ -569,7 +503,7 @@ static void no_cachestat(void **state)
 static void read_past_end(void **state)
 {
 	(void)state;
-	for_each_env(past_end);
+	for_each_env(NULL, past_end);
 }
 
 static void geometry(struct env *e)
@@ -602,7 +536,7 @@ static void geometry(struct env *e)
 static void store_geometry(void **state)
 {
 	(void)state;
-	for_each_env(geometry);
+	for_each_env(NULL, geometry);
 }
 
 static void proof(struct env *e)
@@ -632,7 +566,7 @@ static void proof(struct env *e)
 static void direct_proof(void **state)
 {
 	(void)state;
-	for_each_env(proof);
+	for_each_env(NULL, proof);
 }
 
 static void tail_beside(struct env *e)
@@ -683,75 +617,10 @@ static void tail_beside(struct env *e)
 static void tail_while_in_flight(void **state)
 {
 	(void)state;
-	for_each_env(tail_beside);
+	for_each_env(NULL, tail_beside);
 }
 
 /* ---- all at once ----------------------------------------------------- */
-
-#define CREW 3u
-#define CREW_BYTES (2u * MIB)
-
-struct crew {
-	struct env *e;
-	unsigned who, rounds;
-	unsigned gen[CREW_BYTES / 65536];
-	int err;
-};
-
-/* Each has 2 MiB of its own and rewrites it, several bios at a time. */
-static void *crew_writes(void *arg)
-{
-	struct crew *c = arg;
-	uint64_t base = (uint64_t)c->who * CREW_BYTES;
-	struct io *io[4];
-
-	for (unsigned r = 0; r < c->rounds && !c->err; r++) {
-		for (unsigned i = 0; i < 4; i++) {
-			unsigned at = (r * 5 + i * 8) % (CREW_BYTES / 65536);
-
-			c->gen[at] = r * 4 + i + 1;
-			io[i] = io_new(c->e->store, BIO_WRITE,
-				       base + at * 65536, 65536, 4096);
-			io_fill(io[i], c->gen[at]);
-			bio_submit(&io[i]->bio);
-		}
-		for (unsigned i = 0; i < 4; i++) {
-			int err = io_wait(io[i]);
-
-			c->err = c->err ? c->err : err;
-			io_free(io[i]);
-		}
-	}
-	return NULL;
-}
-
-/* Meanwhile the end block moves, and the store is synced and settled. */
-static void *crew_tails(void *arg)
-{
-	struct crew *c = arg;
-	const struct store_ops *ops = c->e->store->ops;
-	uint64_t end = (uint64_t)CREW * CREW_BYTES;
-	char tail[4096];
-
-	for (unsigned r = 0; r < c->rounds && !c->err; r++) {
-		unsigned n = 1 + r * 37 % 4000;
-		struct stat st;
-
-		content_fill(tail, n, end, r);
-		c->err = ops->write_tail(c->e->store, tail, n, end);
-		if (!c->err)
-			c->err = ops->truncate(c->e->store, end + n);
-		if (!c->err && r % 3 == 0)
-			c->err = ops->flush(c->e->store, true);
-		if (!c->err && r % 4 == 0)
-			c->err = ops->settle(c->e->store);
-		if (!c->err)
-			c->err = ops->stat(c->e->store, &st);
-		if (!c->err && (uint64_t)st.st_size != end + n)
-			c->err = -ERANGE;
-	}
-	return NULL;
-}
 
 static void all_at_once_in(struct env *e)
 {
@@ -763,6 +632,7 @@ static void all_at_once_in(struct env *e)
 	for (unsigned i = 0; i <= CREW; i++) {
 		crew[i] = (struct crew){ .e = e,
 					 .who = i,
+					 .first = 1,
 					 .rounds = (unsigned)test_scale(30) };
 		assert_int_equal(pthread_create(&thread[i], NULL,
 						i < CREW ? crew_writes :
@@ -787,7 +657,7 @@ static void all_at_once_in(struct env *e)
 static void all_at_once(void **state)
 {
 	(void)state;
-	for_each_env(all_at_once_in);
+	for_each_env(NULL, all_at_once_in);
 }
 
 /* With room for one request all others are held back. */
@@ -797,7 +667,7 @@ static void depth_of_one(void **state)
 	for (int m = IOQ_URING; m <= IOQ_THREADS; m++) {
 		struct env e;
 
-		env_up(&e, (enum ioq_method)m, 1, test_dirs[0]);
+		env_up(&e, (enum ioq_method)m, 1, env_dirs[0], NULL);
 		many(&e);
 		all_at_once_in(&e);
 		env_down(&e);
@@ -830,7 +700,7 @@ static void others_pages(struct env *e)
 static void others_pages_stay(void **state)
 {
 	(void)state;
-	for_each_env(others_pages);
+	for_each_env(NULL, others_pages);
 }
 
 /*
@@ -874,7 +744,7 @@ static void refused(struct env *e)
 static void direct_refused(void **state)
 {
 	(void)state;
-	for_each_env(refused);
+	for_each_env(NULL, refused);
 }
 
 static void bad_writes(struct env *e)
@@ -906,7 +776,7 @@ static void read_only(void **state)
 	struct store *store;
 
 	(void)state;
-	for_each_env(bad_writes);
+	for_each_env(NULL, bad_writes);
 	assert_int_equal(store_file_create(NULL, fd, &store), -EISDIR);
 	close(fd);
 }
@@ -916,7 +786,7 @@ static int full_child(enum ioq_method method)
 {
 	char dir[] = "/tmp/dbh-full-XXXXXX";
 	unsigned failed = 0;
-	struct env e = { 0 };
+	struct env e = { .other = -1 };
 	bool mounted;
 
 	if (!mkdtemp(dir))
@@ -929,7 +799,7 @@ static int full_child(enum ioq_method method)
 		return 77;
 	}
 	if (ioq_create(method, 4, &e.ioq) ||
-	    store_file_create(e.ioq, open_file(&e, dir, O_RDWR), &e.store))
+	    store_file_create(e.ioq, env_open(&e, dir, O_RDWR), &e.store))
 		return 1;
 	for (unsigned i = 0; i < 3; i++) {
 		int err = put_content(e.store, (uint64_t)i * MIB, MIB, 4096, 1);
@@ -964,7 +834,7 @@ static void no_space(void **state)
 	}
 }
 
-int main(void)
+static int run(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors_left),
@@ -991,10 +861,15 @@ int main(void)
 		cmocka_unit_test(direct_refused),
 		cmocka_unit_test(read_only),
 	};
-	const char *dir = getenv("DBH_TEST_DIR");
 
-	test_dirs[0] = dir && *dir ? dir : "/tmp";
-	if (!access("/dev/shm", W_OK))
-		test_dirs[1] = "/dev/shm";
+	(void)argc;
+	(void)argv;
+	env_dirs[0] = scratch_dir();
+	env_dirs[1] = scratch_shm();
 	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	return scratch_run(run, argc, argv);
 }

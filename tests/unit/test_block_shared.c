@@ -11,39 +11,24 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "block/ioq.h"
-#include "block/kcache.h"
 #include "block/shared.h"
-#include "block_io.h"
+#include "block_env.h"
 #include "block_refuse.h"
 #include "scale.h"
+#include "support/scratch.h"
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
 #endif
-#define MIB (1u << 20)
 #define FILE_BYTES (8u * MIB)
 #define FILE_PAGES (FILE_BYTES / 4096)
 #define OLD 1u /* generations of content */
 #define NEW 2u
-
-static const char *test_dirs[4];
-
-struct env {
-	struct ioq *ioq;
-	struct store *store;
-	char path[512];
-	int fd; /* the store's */
-	int other; /* another program's */
-	struct kcache kc;
-	bool direct; /* if not, there is nothing to test */
-};
 
 /* ---- the other program ----------------------------------------------- */
 
@@ -138,47 +123,25 @@ static bool is_direct(struct env *e)
 	return proven;
 }
 
-static void env_up(struct env *e, enum ioq_method method, const char *dir)
+/* The other program has written the file and forgotten it. */
+static void put_old(struct env *e)
 {
 	struct kcache_fs fs;
 
-	*e = (struct env){ 0 };
-	snprintf(e->path, sizeof(e->path), "%s/dbh-shared-%d", dir, getpid());
-	unlink(e->path);
-	assert_int_equal(ioq_create(method, 8, &e->ioq), 0);
-	e->other = open(e->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	e->fd = open(e->path, O_RDWR | O_CLOEXEC);
-	assert_true(e->other >= 0 && e->fd >= 0);
+	e->other = open(e->path, O_RDWR | O_CLOEXEC);
+	assert_true(e->other >= 0);
 	assert_int_equal(kcache_ask_fs(e->fd, &fs), 0);
-	e->kc = (struct kcache){ e->fd, fs.stacked };
-	if (!fs.in_memory) {
-		write_old(e);
-		forget(e);
-		e->direct = is_direct(e);
-	}
-	assert_int_equal(store_file_create(e->ioq, e->fd, &e->store), 0);
+	e->skip = fs.in_memory;
+	if (e->skip)
+		return;
+	write_old(e);
+	forget(e);
+	e->skip = !is_direct(e);
 }
 
-static void env_down(struct env *e)
+static void for_each_direct(void (*test)(struct env *e))
 {
-	store_destroy(e->store);
-	ioq_destroy(e->ioq);
-	close(e->other);
-	unlink(e->path);
-}
-
-static void for_each_env(void (*test)(struct env *e))
-{
-	for (int m = IOQ_URING; m <= IOQ_THREADS; m++) {
-		for (unsigned i = 0; test_dirs[i]; i++) {
-			struct env e;
-
-			env_up(&e, (enum ioq_method)m, test_dirs[i]);
-			if (e.direct)
-				test(&e);
-			env_down(&e);
-		}
-	}
+	for_each_env(put_old, test);
 }
 
 /* @bytes at @first of each MiB, all at once, in bios of @each. */
@@ -309,7 +272,7 @@ static void all_cached_in(struct env *e)
 static void all_cached(void **state)
 {
 	(void)state;
-	for_each_env(all_cached_in);
+	for_each_direct(all_cached_in);
 }
 
 /* What was not @before is not there; what was is, or nearly all of it. */
@@ -355,7 +318,7 @@ static void some_cached_in(struct env *e)
 static void some_cached(void **state)
 {
 	(void)state;
-	for_each_env(some_cached_in);
+	for_each_direct(some_cached_in);
 }
 
 static void tails_in(struct env *e)
@@ -396,7 +359,7 @@ static void tails_in(struct env *e)
 static void tails(void **state)
 {
 	(void)state;
-	for_each_env(tails_in);
+	for_each_direct(tails_in);
 }
 
 /* In a child: kernels before 6.5. */
@@ -445,7 +408,7 @@ static void append_in(struct env *e)
 static void appends(void **state)
 {
 	(void)state;
-	for_each_env(append_in);
+	for_each_direct(append_in);
 }
 
 static void error_in(struct env *e)
@@ -472,69 +435,10 @@ static void error_in(struct env *e)
 static void errors(void **state)
 {
 	(void)state;
-	for_each_env(error_in);
+	for_each_direct(error_in);
 }
 
 /* ---- all at once ----------------------------------------------------- */
-
-#define CREW 3u
-#define CREW_BYTES (2u * MIB)
-
-struct crew {
-	struct env *e;
-	unsigned who, rounds;
-	unsigned gen[CREW_BYTES / 65536];
-	_Atomic bool *stop;
-	int err;
-};
-
-static void *crew_writes(void *arg)
-{
-	struct crew *c = arg;
-	uint64_t base = (uint64_t)c->who * CREW_BYTES;
-	struct io *io[4];
-
-	for (unsigned r = 0; r < c->rounds && !c->err; r++) {
-		for (unsigned i = 0; i < 4; i++) {
-			unsigned at = (r * 5 + i * 8) % (CREW_BYTES / 65536);
-
-			c->gen[at] = r * 4 + i + NEW;
-			io[i] = io_new(c->e->store, BIO_WRITE,
-				       base + at * 65536, 65536, 4096);
-			io_fill(io[i], c->gen[at]);
-			bio_submit(&io[i]->bio);
-		}
-		for (unsigned i = 0; i < 4; i++) {
-			int err = io_wait(io[i]);
-
-			c->err = c->err ? c->err : err;
-			io_free(io[i]);
-		}
-	}
-	return NULL;
-}
-
-static void *crew_tails(void *arg)
-{
-	struct crew *c = arg;
-	const struct store_ops *ops = c->e->store->ops;
-	uint64_t end = FILE_BYTES;
-	char tail[4096];
-
-	for (unsigned r = 0; !atomic_load(c->stop) && !c->err; r++) {
-		unsigned n = 1 + r * 37 % 4000;
-
-		content_fill(tail, n, end, r);
-		c->err = ops->write_tail(c->e->store, tail, n, end);
-		if (!c->err)
-			c->err = ops->truncate(c->e->store, end + n);
-		if (!c->err && r % 3 == 0)
-			c->err = ops->flush(c->e->store, true);
-		if (!c->err && r % 4 == 0)
-			c->err = ops->settle(c->e->store);
-	}
-	return NULL;
-}
 
 /* Comes and goes in pieces of all sizes. */
 static void *other_reads(void *arg)
@@ -569,6 +473,7 @@ static void all_at_once_in(struct env *e)
 	for (unsigned i = 0; i < CREW + 2; i++) {
 		crew[i] = (struct crew){ .e = e,
 					 .who = i,
+					 .first = NEW,
 					 .stop = &stop,
 					 .rounds = (unsigned)test_scale(100) };
 		assert_int_equal(pthread_create(&thread[i], NULL,
@@ -610,44 +515,10 @@ static void all_at_once_in(struct env *e)
 static void all_at_once(void **state)
 {
 	(void)state;
-	for_each_env(all_at_once_in);
+	for_each_direct(all_at_once_in);
 }
 
-/* ---- scratch file systems -------------------------------------------- */
-
-/*
- * As root and in mounts of our own: they go with the process. Not there, if
- * anything is missing.
- */
-static const char *scratch(const char *name, const char *mkfs)
-{
-	static char dirs[2][64];
-	static unsigned nr;
-	char *dir = dirs[nr], command[512];
-
-	snprintf(dir, sizeof(dirs[0]), "/tmp/dbh-%s-XXXXXX", name);
-	if (!mkdtemp(dir))
-		return NULL;
-	snprintf(command, sizeof(command),
-		 "{ truncate -s 400M %s.img && %s %s.img && "
-		 "mount -o loop %s.img %s; } >/dev/null 2>&1",
-		 dir, mkfs, dir, dir, dir);
-	if (system(command)) {
-		snprintf(command, sizeof(command), "rm -rf %s.img %s", dir,
-			 dir);
-		if (system(command))
-			print_message("%s is left\n", dir);
-		return NULL;
-	}
-	/* The loop device has it, and loses it when the mount goes. */
-	snprintf(command, sizeof(command), "rm -f %s.img", dir);
-	if (system(command))
-		print_message("%s.img is left\n", dir);
-	nr++;
-	return dir;
-}
-
-int main(void)
+static int run(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(splitting),
@@ -659,23 +530,20 @@ int main(void)
 		cmocka_unit_test(errors),
 		cmocka_unit_test(all_at_once),
 	};
-	const char *dir = getenv("DBH_TEST_DIR");
-	unsigned nr = 1;
-	int failed;
+	unsigned nr = 0;
+	const char *dir;
 
-	test_dirs[0] = dir && *dir ? dir : "/tmp";
-	if (!unshare(CLONE_NEWNS) &&
-	    !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) {
-		test_dirs[nr] = scratch("xfs", "mkfs.xfs -q");
-		nr += !!test_dirs[nr];
-		test_dirs[nr] = scratch("xfs16k", "mkfs.xfs -q -b size=16k");
-		nr += !!test_dirs[nr];
-	}
-	for (unsigned i = 0; i < nr; i++)
-		print_message("in %s\n", test_dirs[i]);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	for (unsigned i = 1; i < nr; i++)
-		if (umount2(test_dirs[i], MNT_DETACH) || rmdir(test_dirs[i]))
-			print_message("%s is left\n", test_dirs[i]);
-	return failed;
+	(void)argc;
+	(void)argv;
+	env_dirs[nr++] = scratch_dir();
+	if ((dir = scratch_mount("xfs", 320, 0)))
+		env_dirs[nr++] = dir;
+	if ((dir = scratch_mount_with("xfs", "-b size=16k", 320, 0)))
+		env_dirs[nr++] = dir;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	return scratch_run(run, argc, argv);
 }
