@@ -24,14 +24,23 @@ void power_choose(struct power *p, uint64_t seed)
 			     (unsigned)rng_between(&r, 2, WRITERS_MAX);
 	p->existing = rng_chance(&r, 50) ? rng_size(&r, HISTORY_BYTES / 2) : 0;
 	p->errors = rng_chance(&r, 40);
+	/* Errors that the flusher meets while others sync. */
+	if (p->errors && rng_chance(&r, 50)) {
+		p->delay_us = (unsigned)rng_between(&r, 200, 1500);
+		p->expire_ms = 1;
+	}
+	p->share = rng_chance(&r, 40);
+	if (p->min_folio < 65536 && rng_chance(&r, 30))
+		p->min_folio *= 2;
 }
 
 void power_print(const struct power *p)
 {
 	printf("seed %llu: folio %u, memory %u, expire %u ms, delay %u us, "
-	       "records of %zu, %u threads, %llu bytes at first%s\n",
+	       "records of %zu, %u threads%s, %llu bytes at first%s\n",
 	       (unsigned long long)p->seed, p->min_folio, p->memory,
 	       p->expire_ms, p->delay_us, p->record, p->threads,
+	       p->share ? " with one handle" : "",
 	       (unsigned long long)p->existing, p->errors ? ", errors" : "");
 }
 
@@ -229,6 +238,7 @@ struct disk *disk_create(const struct power *p, void (*lie)(struct spy *spy))
 		.nr = p->threads,
 		.seed = p->seed,
 		.may_fail = p->errors,
+		.share = p->share,
 		.ops = &disk_ops,
 		.arg = d,
 	};

@@ -23,6 +23,7 @@ struct power {
 	unsigned delay_us;
 	size_t record; /* bytes */
 	unsigned threads;
+	bool share; /* one handle */
 	uint64_t existing; /* bytes at first */
 	bool errors; /* the store fails now and then */
 	unsigned long cuts; /* until it is over */

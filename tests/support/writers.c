@@ -4,6 +4,8 @@
  */
 #include "support/writers.h"
 
+#include <semaphore.h>
+
 #include "support/check.h"
 #include "support/pattern.h"
 
@@ -85,6 +87,58 @@ static unsigned choose_flags(struct writer *w)
 	return flags;
 }
 
+struct async {
+	sem_t done;
+	ssize_t res;
+};
+
+static void async_done(void *arg, ssize_t res)
+{
+	struct async *as = arg;
+
+	as->res = res;
+	sem_post(&as->done);
+}
+
+static ssize_t write_async(struct dbh_file *file, char *buf, size_t len,
+			   uint64_t pos, unsigned flags)
+{
+	struct iovec iov = { buf, len };
+	struct async as;
+
+	sem_init(&as.done, 0, 0);
+	CHECK_OK(dbh_submit_write(file, &iov, 1, (off_t)pos, flags, async_done,
+				  &as));
+	while (sem_wait(&as.done))
+		;
+	sem_destroy(&as.done);
+	return as.res;
+}
+
+static ssize_t write_lent(struct dbh_file *file, const char *buf, size_t len,
+			  uint64_t pos, unsigned flags)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		struct dbh_write *write;
+		struct iovec iov[8];
+		int cnt = 8;
+		ssize_t lent;
+
+		lent = dbh_write_begin(file, (off_t)(pos + done), len - done,
+				       flags, iov, &cnt, &write);
+		if (lent < 0)
+			return done ? (ssize_t)done : lent;
+		for (int i = 0; i < cnt; i++) {
+			memcpy(iov[i].iov_base, buf + done, iov[i].iov_len);
+			done += iov[i].iov_len;
+		}
+		CHECK_IS(dbh_write_end(write, (size_t)lent), lent);
+	}
+	return (ssize_t)done;
+}
+
 static ssize_t write_once(struct writer *w, unsigned i, size_t from, size_t to,
 			  unsigned gen, unsigned flags)
 {
@@ -94,7 +148,13 @@ static ssize_t write_once(struct writer *w, unsigned i, size_t from, size_t to,
 
 	CHECK(buf, "no memory");
 	pattern_fill(buf, to - from, pos, gen);
-	res = dbh_pwrite(file_of(w), buf, to - from, (off_t)pos, flags);
+	if (rng_chance(&w->rng, 15))
+		res = write_async(file_of(w), buf, to - from, pos, flags);
+	else if (rng_chance(&w->rng, 15) &&
+		 !(flags & ~(DBH_DONTCACHE | DBH_DEFER)))
+		res = write_lent(file_of(w), buf, to - from, pos, flags);
+	else
+		res = dbh_pwrite(file_of(w), buf, to - from, (off_t)pos, flags);
 	free(buf);
 	return res;
 }
@@ -264,6 +324,8 @@ static bool op_reopen(struct writer *w)
 	bool alone = ws->nr == 1;
 	int err;
 
+	if (ws->share && !alone)
+		return true;
 	if (!alone)
 		ws->file[w->id] = ws->ops->open(ws->arg);
 	err = dbh_close(old);
@@ -324,6 +386,27 @@ void writers_run(struct writers *ws)
 		pthread_join(thread[i], NULL);
 }
 
+/* ---- handles --------------------------------------------------------- */
+
+static void open_all(struct writers *ws)
+{
+	for (unsigned i = 0; i < ws->nr; i++)
+		ws->file[i] = i && ws->share ? ws->file[0] :
+					       ws->ops->open(ws->arg);
+}
+
+static int close_all(struct writers *ws)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < (ws->share ? 1 : ws->nr); i++) {
+		int res = dbh_close(ws->file[i]);
+
+		err = res ? res : err;
+	}
+	return err;
+}
+
 /* ---- healing --------------------------------------------------------- */
 
 static bool room_for_all(const struct history *h)
@@ -366,10 +449,8 @@ static void rewrite_all(struct writers *ws)
 	struct history *h = ws->h;
 
 	/* The closes say what was not said yet. */
-	for (unsigned i = 0; i < ws->nr; i++)
-		dbh_close(ws->file[i]);
-	for (unsigned i = 0; i < ws->nr; i++)
-		ws->file[i] = ws->ops->open(ws->arg);
+	close_all(ws);
+	open_all(ws);
 	for (unsigned i = 0; i < h->nr; i++)
 		if (i * (uint64_t)h->bytes < atomic_load(&h->end))
 			rewrite(ws, i);
@@ -414,19 +495,13 @@ void writers_open(struct writers *ws)
 {
 	init_lock(&ws->life);
 	init_lock(&ws->room);
-	for (unsigned i = 0; i < ws->nr; i++)
-		ws->file[i] = ws->ops->open(ws->arg);
+	open_all(ws);
 }
 
 int writers_close(struct writers *ws)
 {
-	int err = 0;
+	int err = close_all(ws);
 
-	for (unsigned i = 0; i < ws->nr; i++) {
-		int res = dbh_close(ws->file[i]);
-
-		err = res ? res : err;
-	}
 	pthread_rwlock_destroy(&ws->life);
 	pthread_rwlock_destroy(&ws->room);
 	return err;

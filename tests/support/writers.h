@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * writers: threads that do to a file whatever an application may, and put it
- * down in a history: writes cached, uncached, deferred, stable, in part, in a
- * row and at the end, syncs of all and of a part, truncates, reads, reopens.
+ * down in a history: writes cached, uncached, deferred, stable, lent,
+ * asynchronous, in part, in a row and at the end, syncs of all and of a part,
+ * truncates, reads, reopens.
  */
 #ifndef DBH_TESTS_WRITERS_H
 #define DBH_TESTS_WRITERS_H
@@ -35,6 +36,7 @@ struct writers_ops {
 /**
  * struct writers
  * @h, @nr, @seed, @may_fail, @ops, @arg: set by the owner
+ * @share: the same; one handle for all, which hears of an error once
  * @file: of each; opened by writers_open()
  * @life: held shared by every call, alone where all handles change
  * @room: held shared by writers, alone by truncates and appends
@@ -43,7 +45,7 @@ struct writers {
 	struct history *h;
 	unsigned nr;
 	uint64_t seed;
-	bool may_fail;
+	bool may_fail, share;
 	const struct writers_ops *ops;
 	void *arg;
 	struct dbh_file *file[WRITERS_MAX];
