@@ -21,9 +21,9 @@
 #if defined(DBH_PARANOID)
 #define STORM_OPS 600000ul
 #elif defined(__SANITIZE_THREAD__)
-#define STORM_OPS 500000ul
+#define STORM_OPS 350000ul
 #elif defined(__SANITIZE_ADDRESS__)
-#define STORM_OPS 400000ul
+#define STORM_OPS 550000ul
 #else
 #define STORM_OPS 30000ul
 #endif
