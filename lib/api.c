@@ -417,15 +417,6 @@ DBH_PUBLIC int dbh_residency(struct dbh_file *file, struct dbh_residency *out)
 	return copy_out(out, out->struct_size, &r, sizeof(r));
 }
 
-static uint64_t wb_total(struct dbh_engine *e, enum wb_stat item)
-{
-	long total = 0;
-
-	for (struct wb *wb = wb_first(e); wb; wb = wb_next(wb))
-		total += wb_stat(wb, item);
-	return (uint64_t)total;
-}
-
 DBH_PUBLIC int dbh_stats(struct dbh_engine *e, struct dbh_stats *out)
 {
 	struct dbh_stats s = { .struct_size = out->struct_size };
@@ -433,31 +424,7 @@ DBH_PUBLIC int dbh_stats(struct dbh_engine *e, struct dbh_stats *out)
 
 	if (err)
 		return err;
-	s.memory_limit_bytes = e->limit.memory_bytes;
-	s.memory_used_bytes = engine_used_bytes(e);
-	s.memory_peak_bytes =
-		e->limit.fixed_bytes +
-		(e->pool.nr_pages - atomic_load(&e->pool.low_free)) *
-			PAGE_BYTES;
-	s.dirty = wb_total(e, WB_DIRTY);
-	s.writeback = wb_total(e, WB_WRITEBACK);
-	s.dontcache_dirty = wb_total(e, WB_DONTCACHE_DIRTY);
-	s.dirtied = wb_total(e, WB_DIRTIED);
-	s.written = wb_total(e, WB_WRITTEN);
-	s.edges_live = (uint64_t)atomic_load(&e->nr_edges);
-	s.edges_completed = atomic_load(&e->stats.edges_completed);
-	s.edges_expired = atomic_load(&e->stats.edges_expired);
-	s.edges_filled_read = atomic_load(&e->stats.edges_filled_read);
-	s.edges_filled_zero = atomic_load(&e->stats.edges_filled_zero);
-	s.kicks = atomic_load(&e->stats.kicks);
-	s.kick_skips = atomic_load(&e->stats.kick_skips);
-	s.flushes = atomic_load(&e->stats.flushes);
-	s.sync_waiters = atomic_load(&e->stats.sync_waiters);
-	s.read_bios = atomic_load(&e->stats.read_bios);
-	s.read_bytes = atomic_load(&e->stats.read_bytes);
-	s.write_bios = atomic_load(&e->stats.write_bios);
-	s.write_bytes = atomic_load(&e->stats.write_bytes);
-	s.throttled = atomic_load(&e->stats.throttled);
+	engine_stats_read(e, &s);
 	return copy_out(out, out->struct_size, &s, sizeof(s));
 }
 
@@ -474,11 +441,6 @@ DBH_PUBLIC int dbh_bdi_stats(struct dbh_engine *e, unsigned index,
 		index--;
 	if (!wb)
 		return -ENOENT;
-	s.dev = wb->dev;
-	s.dirty = (uint64_t)wb_stat(wb, WB_DIRTY);
-	s.writeback = (uint64_t)wb_stat(wb, WB_WRITEBACK);
-	s.dontcache_dirty = (uint64_t)wb_stat(wb, WB_DONTCACHE_DIRTY);
-	s.dirtied = (uint64_t)wb_stat(wb, WB_DIRTIED);
-	s.written = (uint64_t)wb_stat(wb, WB_WRITTEN);
+	wb_stats_read(wb, &s);
 	return copy_out(out, out->struct_size, &s, sizeof(s));
 }

@@ -314,6 +314,24 @@ struct dbh_residency {
 };
 int dbh_residency(struct dbh_file *file, struct dbh_residency *res);
 
+/**
+ * struct dbh_latency - how long something took, since the engine was made
+ * @count: how many; of plain reads and writes that did not wait one in 16 is
+ *	measured, and stands for 16
+ * @sum_ns: of all
+ * @p50_ns, @p99_ns, @p999_ns: percentiles, at most an eighth too large
+ * @max_ns: the longest that was measured
+ */
+struct dbh_latency {
+	uint64_t count, sum_ns;
+	uint64_t p50_ns, p99_ns, p999_ns, max_ns;
+};
+
+/** Classes of requests by size: up to 4 KiB, 8 KiB, ... 1 MiB. */
+#define DBH_BIO_SIZES 9
+/** Classes of flushes by whom they served: 1, 2, up to 4, ... up to 64, more. */
+#define DBH_SYNC_SIZES 8
+
 /** struct dbh_stats - an engine's counters, since it was made */
 struct dbh_stats {
 	size_t struct_size; /* set by the caller */
@@ -340,15 +358,45 @@ struct dbh_stats {
 	uint64_t read_bios, read_bytes;
 	uint64_t write_bios, write_bytes;
 	uint64_t throttled; /* waits of writers for memory or neighbours */
+	uint64_t sync_waiters_max; /* of one flush */
+	uint64_t sync_sizes[DBH_SYNC_SIZES]; /* flushes, by @sync_waiters */
+	uint64_t read_bio_sizes[DBH_BIO_SIZES];
+	uint64_t write_bio_sizes[DBH_BIO_SIZES];
+	struct dbh_latency latency_write; /* dbh_pwrite() and its like */
+	struct dbh_latency latency_read; /* dbh_pread() and its like */
+	struct dbh_latency latency_sync; /* syncs, and those of stable writes */
+	struct dbh_latency latency_flush; /* fsync of the store */
+	struct dbh_latency latency_write_bio, latency_read_bio;
+	struct dbh_latency latency_throttle; /* the waits of @throttled */
 };
 int dbh_stats(struct dbh_engine *engine, struct dbh_stats *stats);
 
-/** struct dbh_bdi_stats - the counters of one backing device */
+/* Bits of dbh_bdi_stats.state: the kernel's enum wb_state. */
+#define DBH_WB_REGISTERED 0x1u /* always */
+#define DBH_WB_WRITEBACK_RUNNING 0x2u /* the flusher is at work */
+#define DBH_WB_HAS_DIRTY_IO 0x4u /* there are files with dirty pages */
+#define DBH_WB_START_ALL 0x8u /* somebody wants all of it written, for memory */
+
+/**
+ * struct dbh_bdi_stats - the counters of one backing device
+ *
+ * The last ones are what the kernel shows in /sys/kernel/debug/bdi. Its lists
+ * are of inodes; our flusher goes by nodes, of 64 pages of a file each.
+ *
+ * @b_dirty: files with pages that are dirty or under writeback
+ * @b_io: nodes that the flusher has taken for its round and not yet written
+ * @b_more_io: nodes of which something may be written, left for later
+ * @b_dirty_time: always 0: there is no lazy time stamp; a file's times are set
+ *	by the write itself
+ * @state: DBH_WB_...
+ */
 struct dbh_bdi_stats {
 	size_t struct_size; /* set by the caller */
 	uint64_t dev; /* st_dev of its files */
 	uint64_t dirty, writeback, dontcache_dirty; /* pages, now */
 	uint64_t dirtied, written; /* pages, ever */
+	uint64_t b_dirty, b_io, b_more_io, b_dirty_time;
+	uint64_t state;
 };
 
 /**

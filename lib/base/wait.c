@@ -112,6 +112,7 @@ void thread_waiter_init(struct thread_waiter *tw)
 	list_init(&tw->w.link);
 	tw->w.key = NULL;
 	tw->w.arg = 0;
+	tw->w.since_ns = 0;
 	tw->w.wake = wake_thread;
 	atomic_init(&tw->woken, 0);
 }

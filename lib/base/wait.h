@@ -25,6 +25,8 @@
  * @link: the queue's, from waitq_add() until wake()
  * @key: what for, where a queue serves several things
  * @arg: whatever the waker of that queue wants to know; set before queuing
+ * @since_ns: when it began to be throttled, 0 if it is not; set before queuing,
+ *	and its owner's again after the wake
  * @ticket: of its last waitq_add(), under the queue's lock
  * @wake: called once, with no lock held; the waiter may be gone afterwards
  */
@@ -32,6 +34,7 @@ struct waiter {
 	struct list_head link;
 	const void *key;
 	uint64_t arg;
+	uint64_t since_ns;
 	uint64_t ticket;
 	void (*wake)(struct waiter *w);
 };

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/trace.h"
 #include "mm/engine.h"
 #include "mm/filemap.h"
 #include "mm/writeback.h"
@@ -115,11 +116,14 @@ static void mapping_dirty_mod(struct mapping *m, long pages)
 		return;
 	mutex_lock(&wb->list_lock);
 	if (!atomic_load(&m->nr_dirty)) {
+		if (!list_empty(&m->dirty_link))
+			atomic_fetch_sub(&wb->nr_b_dirty, 1);
 		list_del(&m->dirty_link);
 	} else if (list_empty(&m->dirty_link)) {
 		first = true;
 		m->dirtied_ms = clock_coarse_ms();
 		list_add_tail(&m->dirty_link, &wb->b_dirty);
+		atomic_fetch_add(&wb->nr_b_dirty, 1);
 	}
 	mutex_unlock(&wb->list_lock);
 	if (first)
@@ -206,6 +210,8 @@ void node_wb_update(struct wb *wb, struct node *n)
 	have = atomic_load_explicit(&n->wb_state, memory_order_relaxed);
 	if (have == NODE_READY)
 		atomic_fetch_sub(&wb->nr_ready, 1);
+	else if (have == NODE_PARTIAL)
+		atomic_fetch_sub(&wb->nr_partial, 1);
 	if (have != NODE_IDLE)
 		list_del(&n->wb_link);
 	else
@@ -217,6 +223,7 @@ void node_wb_update(struct wb *wb, struct node *n)
 		       wb->engine->limit.kick_nodes;
 	} else if (want == NODE_PARTIAL) {
 		list_add_tail(&n->wb_link, &wb->partial);
+		atomic_fetch_add(&wb->nr_partial, 1);
 	}
 	atomic_store_explicit(&n->wb_state, want, memory_order_relaxed);
 	mutex_unlock(&wb->list_lock);
@@ -249,8 +256,10 @@ void folio_change(struct node *n, struct folio *f, uint32_t set,
 
 		tag_mod(&n->dirty, mask, dirty);
 		wb_stat_mod(wb, WB_DIRTY, dirty ? pages : -pages);
-		if (dirty)
+		if (dirty) {
 			wb_stat_mod(wb, WB_DIRTIED, pages);
+			trace_probe3(folio_dirtied, m, f->index, pages);
+		}
 	}
 	if (diff & FOLIO_WRITEBACK) {
 		bool writeback = new & FOLIO_WRITEBACK;

@@ -28,7 +28,9 @@ enum bio_kind { BIO_KIND_WB, BIO_KIND_READ, BIO_KIND_FILL, NR_BIO_KINDS };
  * @ready: nodes of which all pages may be written
  * @partial: nodes of which some may, oldest first
  * @b_dirty: mappings with dirty pages, oldest first
- * @nr_ready: nodes on @ready; atomic
+ * @nr_ready, @nr_partial, @nr_b_dirty: how many are on these lists; atomic,
+ *	changed under @list_lock
+ * @nr_io: nodes that the flusher has taken and not yet written; atomic, its own
  * @ioq: how its files issue; a device of its own has requests of its own in
  *	flight. NULL until wb_ioq_locked().
  * @edges: unmarked edges of its files, oldest first; @nr_on_edges; lru.lock
@@ -50,6 +52,9 @@ struct wb {
 	struct list_head partial;
 	struct list_head b_dirty;
 	_Atomic unsigned nr_ready;
+	_Atomic unsigned nr_partial;
+	_Atomic unsigned nr_b_dirty;
+	_Atomic unsigned nr_io;
 	struct ioq *ioq;
 	struct list_head edges;
 	_Atomic long nr_on_edges;

@@ -12,6 +12,7 @@
  */
 #include "mm/writeback.h"
 
+#include "base/clock.h"
 #include "mm/filemap.h"
 
 static void sync_end(struct bio *bio)
@@ -25,6 +26,7 @@ static int block_rw(struct mapping *m, struct bio *bio, enum bio_op op,
 {
 	struct iovec vec = { buf, min_folio_bytes(m) };
 	struct batch batch;
+	int err;
 
 	batch_init(&batch);
 	batch_get(&batch);
@@ -36,8 +38,11 @@ static int block_rw(struct mapping *m, struct bio *bio, enum bio_op op,
 	bio->nr_vecs = 1;
 	bio->end_io = sync_end;
 	bio->private = &batch;
+	bio_start_io_acct(m, bio);
 	bio_submit(bio);
-	return batch_wait(&batch);
+	err = batch_wait(&batch);
+	bio_end_io_acct(m, bio);
+	return err;
 }
 
 /* A locked folio, of which one block was written as it is; unlocks it. */
@@ -180,7 +185,8 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 {
 	struct dbh_engine *e = m->engine;
 	struct folio *f;
-	uint64_t size, pos;
+	uint64_t size, pos, start_ns;
+	uint32_t len;
 	int err;
 
 	*out = NO_TAIL;
@@ -206,10 +212,12 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 	disk_bound_raise(m, size);
 	folio_change_flags(f, FOLIO_WRITEBACK, FOLIO_DIRTY);
 	folio_unlock(e, f);
-	stat_inc(e, write_bios);
-	stat_add(e, write_bytes, size - pos);
-	err = m->store->ops->write_tail(m->store, folio_data(&e->pool, f),
-					size - pos, pos);
+	len = (uint32_t)(size - pos);
+	start_ns = clock_ns();
+	io_start_acct(m, BIO_WRITE, pos, len);
+	err = m->store->ops->write_tail(m->store, folio_data(&e->pool, f), len,
+					pos);
+	io_end_acct(m, BIO_WRITE, pos, len, err, start_ns);
 	if (err)
 		writeback_failed(m, err);
 	else

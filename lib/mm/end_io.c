@@ -140,6 +140,7 @@ void writeback_end(struct bio *bio)
 	struct ended end = { .m = m };
 	int err = bio->status;
 
+	bio_end_io_acct(m, bio);
 	if (unlikely(err))
 		writeback_failed(m, err);
 	else

@@ -170,5 +170,6 @@ void engine_free(struct dbh_engine *e)
 	bio_pool_fini(e);
 	node_table_fini(&e->nodes);
 	pool_fini(&e->pool);
+	trace_fini(&e->trace);
 	free(e);
 }

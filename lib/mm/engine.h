@@ -5,10 +5,12 @@
 #ifndef DBH_MM_ENGINE_H
 #define DBH_MM_ENGINE_H
 
+#include "base/trace_ring.h"
 #include "mm/backing_dev.h"
 #include "mm/mapping.h"
 #include "mm/pool.h"
 #include "mm/reclaim.h"
+#include "mm/stats.h"
 
 #define ENGINE_FOLIO_WAITQS 128
 #define ENGINE_MAPPING_BUCKETS 64
@@ -25,22 +27,6 @@ struct bio_list {
 	struct list_head free;
 	_Atomic long nr_free;
 };
-
-/** Events since the engine was made; relaxed atomics. */
-struct engine_stats {
-	_Atomic uint64_t edges_completed, edges_expired;
-	_Atomic uint64_t edges_filled_read, edges_filled_zero;
-	_Atomic uint64_t kicks, kick_skips;
-	_Atomic uint64_t flushes, sync_waiters;
-	_Atomic uint64_t read_bios, read_bytes, write_bios, write_bytes;
-	_Atomic uint64_t throttled;
-	_Atomic uint64_t nodes_filled; /* became writable whole */
-};
-
-#define stat_add(e, item, n)                                    \
-	atomic_fetch_add_explicit(&(e)->stats.item, (uint64_t)(n), \
-				  memory_order_relaxed)
-#define stat_inc(e, item) stat_add(e, item, 1)
 
 /**
  * struct engine_limits - what the options came to
@@ -103,6 +89,7 @@ struct dbh_engine {
 	/* 1 here, 0 in a forked child (MADV_WIPEONFORK): R25 */
 	volatile uint32_t *fork_mark;
 	struct engine_stats stats;
+	struct trace_rings trace; /* who listens at the control socket */
 };
 
 /** Sizes and limits from the options; see struct dbh_options. */

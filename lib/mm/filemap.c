@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "dropbehind/dropbehind.h"
+#include "mm/trace.h"
 #include "mm/writeback.h"
 
 /* ---- dropping -------------------------------------------------------- */
@@ -68,13 +69,16 @@ static int open_throttle(struct mapping *m, pgoff_t index, struct waiter *w)
 		return 0;
 	if (!w)
 		return -EAGAIN;
-	stat_inc(e, throttled);
+	throttle_begin(e, w);
 	w->arg = index;
 	ticket = waitq_add(&e->open_waitq, w, m);
 	wb_kick(m->wb);
 	if (runs_ahead(m, index))
 		return -EIOCBQUEUED;
-	return waitq_cancel(&e->open_waitq, w, ticket) ? 0 : -EIOCBQUEUED;
+	if (!waitq_cancel(&e->open_waitq, w, ticket))
+		return -EIOCBQUEUED;
+	throttle_end(e, w);
+	return 0;
 }
 
 void open_wake_all(struct dbh_engine *e)
@@ -408,10 +412,13 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 	if (f->flags & FOLIO_EDGE) {
 		complete = whole || coverage_add(&f->cov, size, (unsigned)off,
 						 (unsigned)(off + n));
+		trace_edge_covered(f->mapping, f->index, (unsigned)off,
+				   (unsigned)n);
 		if (complete) {
 			coverage_reset(&f->cov, &e->pool, size);
 			clear |= FOLIO_EDGE;
 			stat_inc(e, edges_completed);
+			trace_edge_completed(f->mapping, f->index);
 		}
 	} else if (!whole && (!(f->flags & FOLIO_UPTODATE) ||
 			      (uncached && !(f->flags & FOLIO_CACHED)))) {
@@ -420,6 +427,8 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 		coverage_init(&f->cov);
 		coverage_add(&f->cov, size, (unsigned)off,
 			     (unsigned)(off + n));
+		trace_edge_created(f->mapping, f->index, (unsigned)off,
+				   (unsigned)n);
 		set |= FOLIO_EDGE;
 		clear |= FOLIO_DROPBEHIND;
 		f->flags &= ~FOLIO_COMPLETE;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "mm/filemap.h"
+#include "mm/trace.h"
 #include "mm/writeback.h"
 
 /* Edges that one search looks at: the oldest may be locked. */
@@ -38,6 +39,7 @@ static void fill_end(struct bio *bio)
 	struct dbh_engine *e = fill->m->engine;
 	struct wb *wb = fill->m->wb;
 
+	bio_end_io_acct(fill->m, bio);
 	if (!bio->status) {
 		merge_gaps(fill->folio, fill->bounce);
 		stat_inc(e, edges_filled_read);
@@ -77,8 +79,7 @@ void edge_fill(struct fill *fill, struct folio *f,
 	fill->bio.nr_vecs = 1;
 	fill->bio.end_io = fill_end;
 	mapping_io_get(m);
-	stat_inc(e, read_bios);
-	stat_add(e, read_bytes, size);
+	bio_start_io_acct(m, &fill->bio);
 	bio_submit(&fill->bio);
 }
 
@@ -154,6 +155,12 @@ void fill_range(struct mapping *m, pgoff_t first, pgoff_t last,
 
 /* ---- leaving incomplete ---------------------------------------------- */
 
+static void edge_expired(struct folio *f)
+{
+	stat_inc(f->mapping->engine, edges_expired);
+	trace_edge_expired(f->mapping, f->index, clock_age_ms(f->stamp));
+}
+
 /* The bytes are known: as if it were complete now, but for the count. */
 static void evict_filled(struct fill *fill)
 {
@@ -170,7 +177,7 @@ static void evict_filled(struct fill *fill)
 		folio_unlock(e, f);
 		return;
 	}
-	stat_inc(e, edges_expired);
+	edge_expired(f);
 	lru_move(e, f, cached ? FOLIO_ON_LRU : 0);
 	edge_finish(f, cached ? 0 : FOLIO_DROPBEHIND, 0);
 	folio_unlock(e, f);
@@ -184,7 +191,7 @@ static void edge_evict(struct fill *fill, struct folio *f)
 
 	if (!(f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK))) {
 		/* Written already, by a sync. */
-		stat_inc(e, edges_expired);
+		edge_expired(f);
 		fill_put(m->wb, fill);
 		if (f->flags & FOLIO_CACHED) {
 			edge_finish(f, 0, 0);

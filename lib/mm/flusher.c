@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "mm/filemap.h"
+#include "mm/trace.h"
 #include "mm/writeback.h"
 
 /* R11: on its way within 100 ms. Half of it leaves time to get there. */
@@ -97,8 +98,9 @@ static void take_nodes(struct flusher *fl, struct list_head *list,
 		if (clock_age_ms(n->wb_since) < age_ms)
 			break;
 		list_del(&n->wb_link);
-		if (list == &wb->ready)
-			atomic_fetch_sub(&wb->nr_ready, 1);
+		atomic_fetch_sub(list == &wb->ready ? &wb->nr_ready :
+						      &wb->nr_partial,
+				 1);
 		atomic_store_explicit(&n->wb_state, NODE_IDLE,
 				      memory_order_relaxed);
 		fl->keys[fl->nr_keys++] = (struct key){
@@ -107,6 +109,7 @@ static void take_nodes(struct flusher *fl, struct list_head *list,
 			atomic_load_explicit(&n->base, memory_order_relaxed),
 		};
 	}
+	atomic_store(&wb->nr_io, fl->nr_keys);
 	mutex_unlock(&wb->list_lock);
 }
 
@@ -128,7 +131,15 @@ static void write_nodes(struct flusher *fl)
 			writeback_range(m, first << NODE_SHIFT,
 					(last << NODE_SHIFT) + NODE_PAGES - 1,
 					WRITEBACK_DROPBEHIND, NULL);
+		atomic_store(&fl->wb->nr_io, fl->nr_keys - i);
 	}
+}
+
+/* A round of uncached data begins (R11). */
+static void kick_round(struct wb *wb, unsigned nodes)
+{
+	stat_inc(wb->engine, kicks);
+	trace_kick(wb, (uint64_t)wb_stat(wb, WB_DONTCACHE_DIRTY), nodes);
 }
 
 static uint32_t oldest_age_ms(struct wb *wb, struct list_head *list)
@@ -152,7 +163,7 @@ static bool flush_uncached(struct flusher *fl, bool pressure)
 
 	if (ready >= fl->e->limit.kick_nodes || (pressure && ready) ||
 	    oldest_age_ms(wb, &wb->ready) >= UNCACHED_AGE_MS) {
-		stat_inc(fl->e, kicks);
+		kick_round(wb, ready);
 		do {
 			take_nodes(fl, &wb->ready, TAKE_MAX, 0);
 			write_nodes(fl);
@@ -164,7 +175,7 @@ static bool flush_uncached(struct flusher *fl, bool pressure)
 	}
 	take_nodes(fl, &wb->partial, TAKE_MAX, UNCACHED_AGE_MS);
 	if (fl->nr_keys)
-		stat_inc(fl->e, kicks);
+		kick_round(wb, fl->nr_keys);
 	write_nodes(fl);
 	return wrote | fl->nr_keys;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace.h"
 #include "mm/engine.h"
 
 /* A chain is some nodes long; a walk that was led into other chains ends. */
@@ -430,6 +431,7 @@ int mapping_insert(struct mapping *m, struct folio *f, pgoff_t index)
 	n->present |= folio_mask(f);
 	n->sent &= ~folio_mask(f);
 	set_slots(n, f, folio_id(f));
+	trace_probe3(folio_added, m, index, f->order);
 	mutex_unlock(&n->lock);
 	paranoid_leave();
 	return 0;
@@ -456,6 +458,7 @@ void folio_remove_locked(struct node *n, struct folio *f)
 	paranoid_enter();
 	n->present &= ~folio_mask(f);
 	set_slots(n, f, 0);
+	trace_probe3(folio_dropped, f->mapping, f->index, f->order);
 	f->mapping = NULL;
 	paranoid_leave();
 }

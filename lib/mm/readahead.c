@@ -36,6 +36,7 @@ static void read_end(struct bio *bio)
 	struct dbh_engine *e = m->engine;
 	struct wb *wb = m->wb;
 
+	bio_end_io_acct(m, bio);
 	for (uint32_t i = 0; i < bio->nr_vecs; i++) {
 		char *at = bio->vecs[i].iov_base;
 		char *stop = at + bio->vecs[i].iov_len;
@@ -129,8 +130,7 @@ int read_folios(struct mapping *m, uint64_t pos, size_t len, bool uncached,
 	rb->bio.vecs = rb->vecs;
 	rb->bio.end_io = read_end;
 	mapping_io_get(m);
-	stat_inc(e, read_bios);
-	stat_add(e, read_bytes, rb->bio.len);
+	bio_start_io_acct(m, &rb->bio);
 	bio_submit(&rb->bio);
 	return 0;
 }

@@ -216,13 +216,28 @@ static bool worth_waking(struct dbh_engine *e)
 	return atomic_load(&e->nr_dirty) <= e->limit.wake_pages;
 }
 
+void throttle_begin(struct dbh_engine *e, struct waiter *w)
+{
+	stat_inc(e, throttled);
+	w->since_ns = clock_ns();
+}
+
+void throttle_end(struct dbh_engine *e, struct waiter *w)
+{
+	if (likely(!w->since_ns))
+		return;
+	hist_record(&e->stats.latency[LATENCY_THROTTLE],
+		    clock_ns() - w->since_ns);
+	w->since_ns = 0;
+}
+
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
 {
 	uint64_t ticket;
 
 	if (!w)
 		return -EAGAIN;
-	stat_inc(e, throttled);
+	throttle_begin(e, w);
 	ticket = waitq_add(&e->mem_waitq, w, e);
 	pressure_all(e);
 	/* seq_cst here, in waitq_add() and in mem_wake(): memory that was
@@ -230,7 +245,10 @@ int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)
 	 * freer sees the waiter. */
 	if (mem_seq(e) == seq || !worth_waking(e))
 		return -EIOCBQUEUED;
-	return waitq_cancel(&e->mem_waitq, w, ticket) ? 0 : -EIOCBQUEUED;
+	if (!waitq_cancel(&e->mem_waitq, w, ticket))
+		return -EIOCBQUEUED;
+	throttle_end(e, w);
+	return 0;
 }
 
 void mem_wake(struct dbh_engine *e)

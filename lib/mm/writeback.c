@@ -11,11 +11,13 @@
 #include "mm/writeback.h"
 
 #include "mm/filemap.h"
+#include "mm/trace.h"
 
 /**
  * struct collect - a bio that is being made
  * @b: NULL, or got; empty while its bio.len is 0
  * @tail: where the block that holds the end starts, if it is dirty; NO_TAIL
+ * @bytes: submitted so far
  */
 struct collect {
 	struct mapping *m;
@@ -23,19 +25,17 @@ struct collect {
 	struct wb_bio *b;
 	enum writeback_mode mode;
 	uint64_t tail;
+	uint64_t bytes;
 };
 
 static void wb_bio_submit(struct wb_bio *b)
 {
-	struct dbh_engine *e = b->m->engine;
-
 	b->bio.store = b->m->store;
 	b->bio.op = BIO_WRITE;
 	b->bio.end_io = writeback_end;
 	atomic_fetch_add(&b->m->wb->in_flight, 1);
 	mapping_io_get(b->m);
-	stat_inc(e, write_bios);
-	stat_add(e, write_bytes, b->bio.len);
+	bio_start_io_acct(b->m, &b->bio);
 	bio_submit(&b->bio);
 }
 
@@ -91,6 +91,7 @@ static void collect_submit(struct collect *c)
 {
 	struct wb_bio *b = c->b;
 
+	c->bytes += b->bio.len;
 	c->b = NULL;
 	b->m = c->m;
 	b->batch = c->batch;
@@ -292,6 +293,7 @@ uint64_t writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 	pgoff_t index = first;
 	uint64_t pos;
 
+	trace_writeback_start(m, first, last, mode);
 	while (index <= last && (index = node_next(m, index)) <= last) {
 		pgoff_t stop = ALIGN_DOWN(index, NODE_PAGES) + NODE_PAGES;
 
@@ -309,6 +311,7 @@ uint64_t writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 			break;
 	}
 	collect_finish(&c);
+	trace_writeback_written(m, first, last, c.bytes);
 	/* A sync writes the tail when all else is done. */
 	if (c.tail != NO_TAIL && mode != WRITEBACK_ALL)
 		writeback_tail(m, &pos);

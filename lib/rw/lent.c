@@ -77,8 +77,10 @@ ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
 	while ((err = lent_lock(wr, (uint64_t)off,
 				MIN(len, (size_t)RW_MAX_BYTES),
 				flags & DBH_NOWAIT ? NULL : &tw.w)) ==
-	       -EIOCBQUEUED)
+	       -EIOCBQUEUED) {
 		thread_waiter_sleep(&tw);
+		throttle_end(file->m->engine, &tw.w);
+	}
 	if (err) {
 		free(wr);
 		return err;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "mm/writeback.h"
 
 #define READ_FLAGS (DBH_DONTCACHE | DBH_NOWAIT)
@@ -53,6 +54,43 @@ static int check_flags(const struct dbh_file *file, bool write, unsigned *flags)
 	return 0;
 }
 
+/*
+ * Two looks at the clock are a tenth of a small write. So of those that need not
+ * wait one in SAMPLE is measured, and stands for as many. Who waits measures
+ * from there on; what it copied before is not in it. Stable writes all are.
+ */
+#define SAMPLE 16u
+
+static void request_measure(struct request *req)
+{
+	static __thread unsigned calls;
+
+	if (req->flags & (DBH_DSYNC | DBH_SYNC))
+		req->weight = 1;
+	else if (!(calls++ % SAMPLE))
+		req->weight = SAMPLE;
+	if (req->weight)
+		req->start_ns = clock_ns();
+}
+
+/* It is about to sleep, in its own thread. */
+static void request_measure_wait(struct request *req)
+{
+	if (!req->start_ns)
+		req->start_ns = clock_ns();
+	req->weight = 1;
+}
+
+static void request_measured(struct request *req)
+{
+	struct engine_stats *stats = &req->file->m->engine->stats;
+	enum latency which = req->write ? LATENCY_WRITE : LATENCY_READ;
+
+	if (req->weight)
+		hist_record_n(&stats->latency[which],
+			      clock_ns() - req->start_ns, req->weight);
+}
+
 int request_init(struct request *req, struct dbh_file *file, bool write,
 		 const struct iovec *iov, int cnt, off_t off, unsigned flags)
 {
@@ -82,6 +120,7 @@ int request_init(struct request *req, struct dbh_file *file, bool write,
 	req->left = len;
 	req->slot = -1;
 	req->filling = UINT64_MAX;
+	request_measure(req);
 	return 0;
 }
 
@@ -339,6 +378,7 @@ static void request_finish(struct request *req, int err)
 	request_unlock(req);
 	req->phase = REQUEST_DONE;
 	req->result = req->done ? (ssize_t)req->done : err;
+	request_measured(req);
 }
 
 /* The io_lock is held now. */
@@ -377,6 +417,7 @@ int request_step(struct request *req, bool may_sleep)
 {
 	int err = 0;
 
+	throttle_end(req->file->m->engine, req->waiter);
 	if (req->phase == REQUEST_LOCK) {
 		err = request_lock(req);
 		if (err == -EIOCBQUEUED)
@@ -422,7 +463,9 @@ ssize_t request_run(struct request *req)
 
 	thread_waiter_init(&tw);
 	req->waiter = &tw.w;
-	while (request_step(req, true) == -EIOCBQUEUED)
+	while (request_step(req, true) == -EIOCBQUEUED) {
+		request_measure_wait(req);
 		thread_waiter_sleep(&tw);
+	}
 	return req->result;
 }

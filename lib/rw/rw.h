@@ -57,6 +57,8 @@ enum request_phase {
  * @filling: where a read has last tried to fill an edge
  * @start, @done: where it began, bytes transferred
  * @result: once it is done
+ * @start_ns, @weight: when it began, and how many it stands for, if it is
+ *	measured (see request_measure()); 0: it is not
  * @slot: of the io_lock held shared, or -1; @exclusive, @claimed: or alone
  * @cb, @arg, @link: of an asynchronous one; the workers'
  */
@@ -72,6 +74,8 @@ struct request {
 	uint64_t pos, start, filling;
 	size_t left, done;
 	ssize_t result;
+	uint64_t start_ns;
+	unsigned weight;
 	int slot;
 	bool exclusive, claimed;
 };

@@ -160,11 +160,12 @@ static int write_all_of_round(struct mapping *m, struct list_head *round)
 
 /* ---- the group ------------------------------------------------------- */
 
-static int flush(struct mapping *m, bool datasync)
+static int flush(struct mapping *m, bool datasync, unsigned waiters)
 {
+	uint64_t start = clock_ns();
 	int err = m->store->ops->flush(m->store, datasync);
 
-	stat_inc(m->engine, flushes);
+	flush_acct(m, waiters, err, clock_ns() - start);
 	if (err) {
 		/* What was written since the last good flush may be gone, and
 		 * the kernel would not say so again (R15). */
@@ -226,7 +227,6 @@ static unsigned take_round(struct mapping *m, struct list_head *round,
 	list_for_each(pos, round)
 		*datasync &=
 			list_entry(pos, struct sync_waiter, link)->datasync;
-	stat_add(m->engine, sync_waiters, nr);
 	return nr;
 }
 
@@ -248,7 +248,7 @@ static void lead_round(struct mapping *m)
 	nr = take_round(m, &round, &datasync);
 	start = clock_ns();
 	err = write_all_of_round(m, &round);
-	res = flush(m, datasync);
+	res = flush(m, datasync, nr);
 	err = err ? err : res;
 
 	mutex_lock(&g->lock);
@@ -308,16 +308,20 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	      bool datasync)
 {
 	struct mapping *m = file->m;
+	uint64_t start;
 	int err, news;
 
 	if (!m->store->writable)
 		return file_check_error(file);
+	start = clock_ns();
 	/* Whole minimum folios: what is written is never less. */
 	err = sync_group(m,
 			 ALIGN_DOWN(first_byte, min_folio_bytes(m)) >>
 				 PAGE_SHIFT,
 			 (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT,
 			 datasync);
+	hist_record(&m->engine->stats.latency[LATENCY_SYNC],
+		    clock_ns() - start);
 	news = file_check_error(file);
 	paranoid_recount(m->engine);
 	return err ? err : news;

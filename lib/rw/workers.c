@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "rw/rw.h"
 
 /* A few, since a worker that leads a sync sleeps for it. */
@@ -168,11 +169,15 @@ int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
 	if (!a)
 		return -ENOMEM;
 	a->req = req;
+	/* Beside what else this costs, the clock is nothing. */
+	a->req.start_ns = clock_ns();
+	a->req.weight = 1;
 	if (cnt)
 		memcpy(a->iov, iov, (size_t)cnt * sizeof(struct iovec));
 	a->req.iov = a->iov;
 	list_init(&a->w.link);
 	list_init(&a->link);
+	a->w.since_ns = 0;
 	a->w.wake = wake_async;
 	a->req.waiter = &a->w;
 	a->cb = cb;
