@@ -268,6 +268,8 @@ void folio_change(struct node *n, struct folio *f, uint32_t set,
 		wb_stat_mod(wb, WB_WRITEBACK, writeback ? pages : -pages);
 		if (!writeback && !(new & FOLIO_DIRTY))
 			wb_stat_mod(wb, WB_WRITTEN, pages);
+		else if (!writeback)
+			atomic_fetch_add(&m->wb_fails, 1);
 	}
 	if (diff & FOLIO_DROPBEHIND)
 		tag_mod(&n->dropbehind, mask, new & FOLIO_DROPBEHIND);

@@ -129,6 +129,9 @@ struct sync_group {
  * @nr_dirty: pages DIRTY or WRITEBACK; atomic
  * @dirty_link, @dirtied_ms: in wb->b_dirty while @nr_dirty > 0; wb->list_lock
  * @wb_err: errors of writeback (R15)
+ * @wb_fails: writes that failed; changed under node->lock, with the tags, so
+ *	that who sees the count sees the folio dirty again, and who does not
+ *	found it under writeback
  * @flush_failed: a flush failed: every sync says EIO until the last close
  * @failing: a write failed and none has succeeded since
  * @retry_ms, @backoff_ms: when a failing mapping is tried again
@@ -163,6 +166,7 @@ struct mapping {
 	struct list_head dirty_link;
 	uint32_t dirtied_ms;
 	errseq_t wb_err;
+	_Atomic uint32_t wb_fails;
 	_Atomic bool flush_failed;
 	_Atomic bool failing;
 	_Atomic uint32_t retry_ms;

@@ -54,20 +54,21 @@ int file_check_error(struct dbh_file *file)
  * ordinary one, and missing: then once more. */
 static int write_known(struct mapping *m, pgoff_t first, pgoff_t last)
 {
-	errseq_t since;
+	uint32_t fails = atomic_load(&m->wb_fails);
 	struct batch batch;
 	uint64_t left, wrote;
 	int err;
 
-	atomic_init(&since, errseq_sample(&m->wb_err));
 	do {
 		batch_init(&batch);
 		left = writeback_range(m, first, last, WRITEBACK_ALL, &batch);
 		err = batch_wait(&batch);
 		writeback_wait(m, first, last);
-		/* What the flusher had in flight is not in the batch. */
-		if (!err)
-			err = errseq_check_and_advance(&m->wb_err, &since);
+		/* What the flusher had in flight is not in the batch. Not
+		 * wb_err: that is set before the folio is dirty again, and who
+		 * comes between finds neither. */
+		if (!err && atomic_load(&m->wb_fails) != fails)
+			err = -(int)(errseq_sample(&m->wb_err) & ERRSEQ_ERRNO);
 		wrote = left;
 		if (left != NO_TAIL && !err)
 			err = writeback_tail(m, &wrote);
