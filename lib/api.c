@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/control.h"
 #include "mm/engine.h"
 #include "rw/rw.h"
 
@@ -151,12 +152,20 @@ DBH_PUBLIC int dbh_engine_create(const struct dbh_options *opts,
 	if (err)
 		return err;
 	err = workers_create(e);
-	if (err) {
-		engine_free(e);
-		return err;
-	}
+	if (err)
+		goto out_engine;
+	if (o.control_path)
+		err = control_create(e, o.control_path, &e->control);
+	if (err)
+		goto out_workers;
 	*out = e;
 	return 0;
+
+out_workers:
+	workers_destroy(e);
+out_engine:
+	engine_free(e);
+	return err;
 }
 
 DBH_PUBLIC int dbh_engine_destroy(struct dbh_engine *e)
@@ -177,6 +186,7 @@ DBH_PUBLIC int dbh_engine_destroy(struct dbh_engine *e)
 	err = files_finish(e);
 	if (err)
 		return err;
+	control_destroy(e->control);
 	workers_destroy(e);
 	engine_free(e);
 	return 0;

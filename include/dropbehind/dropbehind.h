@@ -72,6 +72,12 @@ enum dbh_io_method {
  * @queue_depth: requests in flight at most, 1 to 256. Default: 16.
  * @expire_ms: age at which dirty data and edges are written. Default: 30000.
  * @io_method: enum dbh_io_method.
+ * @control_path: where to open a control socket, at which dropbehind-stat(1) and
+ *	dropbehind-trace(1) ask; NULL: none. In a directory it is called
+ *	dropbehind-PID.sock. Its mode is 0600, and only this user and root are
+ *	answered. It goes with the engine. Its buffers are not in @memory_bytes:
+ *	up to 300 KiB for each of at most 16 who ask, and 700 KiB once
+ *	somebody has traced.
  */
 struct dbh_options {
 	size_t struct_size;
@@ -81,6 +87,7 @@ struct dbh_options {
 	unsigned queue_depth;
 	unsigned expire_ms;
 	unsigned io_method;
+	const char *control_path;
 };
 
 /**
@@ -90,7 +97,9 @@ struct dbh_options {
  *
  * Return: 0; -EINVAL for an option out of its range or a structure larger than
  * this library knows with non-zero unknown fields; -ENOMEM; what io_uring or
- * thread creation returned.
+ * thread creation returned. For the control socket: -EADDRINUSE if somebody
+ * answers at that path (a dead socket is replaced), -ENOTSOCK if something else
+ * lies there, -ENAMETOOLONG, and bind(2)'s errors.
  */
 int dbh_engine_create(const struct dbh_options *opts, struct dbh_engine **out);
 

@@ -23,12 +23,14 @@
  * struct trace_event
  * @ns: monotonic time
  * @type: the user's, below 32
+ * @err: 0 or a negative errno
  * @dev, @ino: the file it is about, or its device and 0
  * @arg: as the type has it
  */
 struct trace_event {
 	uint64_t ns;
 	uint32_t type;
+	int32_t err;
 	uint64_t dev, ino;
 	uint64_t arg[TRACE_ARGS];
 };

@@ -63,12 +63,13 @@ void flush_acct(struct mapping *m, unsigned waiters, int err, uint64_t ns)
 	trace_flush(m, waiters, err, ns);
 }
 
-void trace_mapping(struct mapping *m, enum trace_type type, uint64_t a,
-		   uint64_t b, uint64_t c, uint64_t d)
+void trace_mapping(struct mapping *m, enum trace_type type, int err,
+		   uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
 	struct trace_event ev = {
 		.ns = clock_ns(),
 		.type = type,
+		.err = err,
 		.dev = m->store->dev,
 		.ino = m->store->ino,
 		.arg = { a, b, c, d },

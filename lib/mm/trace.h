@@ -26,15 +26,15 @@ enum trace_type {
 	TRACE_WRITEBACK_WRITTEN, /* first, last page, bytes */
 	TRACE_KICK, /* pages dontcache-dirty, nodes ready */
 	TRACE_BIO_SUBMIT, /* enum bio_op, position, length */
-	TRACE_BIO_COMPLETE, /* enum bio_op, position, length, ns; see there */
+	TRACE_BIO_COMPLETE, /* enum bio_op, position, length, ns */
 	TRACE_FLUSH, /* who waited for it, ns */
 	NR_TRACE_TYPES,
 };
 
 /** Pass an event of a mapping on to the control socket. The mapping's store is
  * there: a folio of it is locked, its I/O is under way, or a handle is open. */
-void trace_mapping(struct mapping *m, enum trace_type type, uint64_t a,
-		   uint64_t b, uint64_t c, uint64_t d);
+void trace_mapping(struct mapping *m, enum trace_type type, int err,
+		   uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 /** The same for a device. */
 void trace_wb(struct wb *wb, enum trace_type type, uint64_t a, uint64_t b);
 
@@ -48,7 +48,7 @@ static inline void trace_edge_created(struct mapping *m, pgoff_t index,
 {
 	trace_probe4(edge_created, m, index, off, len);
 	if (tracing(m->engine, TRACE_EDGE_CREATED))
-		trace_mapping(m, TRACE_EDGE_CREATED, index, off, len, 0);
+		trace_mapping(m, TRACE_EDGE_CREATED, 0, index, off, len, 0);
 }
 
 /** More bytes of it were written, maybe the last ones. */
@@ -57,14 +57,14 @@ static inline void trace_edge_covered(struct mapping *m, pgoff_t index,
 {
 	trace_probe4(edge_covered, m, index, off, len);
 	if (tracing(m->engine, TRACE_EDGE_COVERED))
-		trace_mapping(m, TRACE_EDGE_COVERED, index, off, len, 0);
+		trace_mapping(m, TRACE_EDGE_COVERED, 0, index, off, len, 0);
 }
 
 static inline void trace_edge_completed(struct mapping *m, pgoff_t index)
 {
 	trace_probe2(edge_completed, m, index);
 	if (tracing(m->engine, TRACE_EDGE_COMPLETED))
-		trace_mapping(m, TRACE_EDGE_COMPLETED, index, 0, 0, 0);
+		trace_mapping(m, TRACE_EDGE_COMPLETED, 0, index, 0, 0, 0);
 }
 
 /** It leaves incomplete, or unmarked: age, pressure, last close (R5). */
@@ -73,7 +73,7 @@ static inline void trace_edge_expired(struct mapping *m, pgoff_t index,
 {
 	trace_probe3(edge_expired, m, index, age_ms);
 	if (tracing(m->engine, TRACE_EDGE_EXPIRED))
-		trace_mapping(m, TRACE_EDGE_EXPIRED, index, age_ms, 0, 0);
+		trace_mapping(m, TRACE_EDGE_EXPIRED, 0, index, age_ms, 0, 0);
 }
 
 static inline void trace_writeback_start(struct mapping *m, pgoff_t first,
@@ -81,7 +81,7 @@ static inline void trace_writeback_start(struct mapping *m, pgoff_t first,
 {
 	trace_probe4(writeback_start, m, first, last, mode);
 	if (tracing(m->engine, TRACE_WRITEBACK_START))
-		trace_mapping(m, TRACE_WRITEBACK_START, first, last, mode, 0);
+		trace_mapping(m, TRACE_WRITEBACK_START, 0, first, last, mode, 0);
 }
 
 static inline void trace_writeback_written(struct mapping *m, pgoff_t first,
@@ -89,8 +89,8 @@ static inline void trace_writeback_written(struct mapping *m, pgoff_t first,
 {
 	trace_probe4(writeback_written, m, first, last, bytes);
 	if (tracing(m->engine, TRACE_WRITEBACK_WRITTEN))
-		trace_mapping(m, TRACE_WRITEBACK_WRITTEN, first, last, bytes,
-			      0);
+		trace_mapping(m, TRACE_WRITEBACK_WRITTEN, 0, first, last,
+			      bytes, 0);
 }
 
 /** The flusher begins a round of uncached data (R11). */
@@ -106,19 +106,16 @@ static inline void trace_bio_submit(struct mapping *m, enum bio_op op,
 {
 	trace_probe4(bio_submit, m, op, pos, len);
 	if (tracing(m->engine, TRACE_BIO_SUBMIT))
-		trace_mapping(m, TRACE_BIO_SUBMIT, op, pos, len, 0);
+		trace_mapping(m, TRACE_BIO_SUBMIT, 0, op, pos, len, 0);
 }
 
-/** @status: 0 or -errno; an event has it in the upper half of the operation's
- * argument, as a positive errno */
 static inline void trace_bio_complete(struct mapping *m, enum bio_op op,
 				      uint64_t pos, uint64_t len, int status,
 				      uint64_t ns)
 {
 	trace_probe6(bio_complete, m, op, pos, len, status, ns);
 	if (tracing(m->engine, TRACE_BIO_COMPLETE))
-		trace_mapping(m, TRACE_BIO_COMPLETE,
-			      op | (uint64_t)-status << 32, pos, len, ns);
+		trace_mapping(m, TRACE_BIO_COMPLETE, status, op, pos, len, ns);
 }
 
 /** A file was flushed, for @waiters together (R14). */
@@ -127,7 +124,7 @@ static inline void trace_flush(struct mapping *m, unsigned waiters, int err,
 {
 	trace_probe4(flush, m, waiters, err, ns);
 	if (tracing(m->engine, TRACE_FLUSH))
-		trace_mapping(m, TRACE_FLUSH, waiters, ns, (uint64_t)-err, 0);
+		trace_mapping(m, TRACE_FLUSH, err, waiters, ns, 0, 0);
 }
 
 #endif
