@@ -26,6 +26,8 @@ void options_help_place(void)
 {
 	fputs("  --rounds N          counted runs of each case (default 3)\n"
 	      "  --budget SIZE       memory of the engine (at least 1M)\n"
+	      "  --control PATH      its control socket, for dropbehind stat "
+	      "and trace\n"
 	      "  --dir DIR           where to write (default $TMPDIR or the "
 	      "current directory)\n"
 	      "  --scratch[=FS]      on a fresh xfs (default), ext4 or btrfs "
@@ -135,6 +137,14 @@ static bool parse_rounds(struct bench_options *o, const char *text)
 static bool parse_budget(struct bench_options *o, const char *text)
 {
 	return value_size("--budget", text, MIB, &o->budget_bytes);
+}
+
+static bool parse_control(struct bench_options *o, const char *text)
+{
+	if (!*text)
+		complain("--control: a path is empty");
+	o->control_path = text;
+	return *text;
 }
 
 static bool parse_block_size(struct bench_options *o, const char *text)
@@ -249,6 +259,7 @@ static const struct option_def shared_defs[] = {
 	{ "total", required_argument, parse_total },
 	{ "rounds", required_argument, parse_rounds },
 	{ "budget", required_argument, parse_budget },
+	{ "control", required_argument, parse_control },
 	{ "dir", required_argument, parse_dir },
 	{ "scratch", optional_argument, parse_scratch },
 	{ "block-size", required_argument, parse_block_size },

@@ -39,6 +39,7 @@ struct bench_options {
 	bool latency; /* the table has it too */
 	bool json;
 	uint64_t budget_bytes; /* of the engine; 0: its default */
+	const char *control_path; /* of its control socket; NULL: none */
 	const char *dir; /* where the file goes; NULL: a default */
 	const char *scratch_fs; /* a fresh file system instead; NULL: no */
 	uint64_t block_bytes; /* of the scratch file system; 0: its default */

@@ -97,7 +97,8 @@ static int open_contender(const struct run *run, struct contender **out)
 	struct target t = { .path = run->place->file,
 			    .dsync = run->c->variant.dsync,
 			    .warm = run->o->warm,
-			    .budget_bytes = run->o->budget_bytes };
+			    .budget_bytes = run->o->budget_bytes,
+			    .control_path = run->o->control_path };
 
 	return run->c->ops->open(&t, out);
 }

@@ -21,5 +21,7 @@ struct subcommand {
 };
 
 extern const struct subcommand cmd_bench;
+extern const struct subcommand cmd_stat;
+extern const struct subcommand cmd_trace;
 
 #endif

@@ -12,6 +12,8 @@
 
 static const struct subcommand *const subcommands[] = {
 	&cmd_bench,
+	&cmd_stat,
+	&cmd_trace,
 };
 
 #define NR_SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
