@@ -14,6 +14,7 @@
 
 #include "control/control.h"
 #include "mm/engine.h"
+#include "rw/owner.h"
 #include "rw/rw.h"
 
 #define MEMORY_MIN (1ul << 20)
@@ -187,6 +188,7 @@ DBH_PUBLIC int dbh_engine_destroy(struct dbh_engine *e)
 	if (err)
 		return err;
 	control_destroy(e->control);
+	owners_destroy(e);
 	workers_destroy(e);
 	engine_free(e);
 	return 0;
@@ -381,6 +383,12 @@ static int copy_out(void *to, size_t to_size, const void *from,
 
 DBH_PUBLIC int dbh_file_info(struct dbh_file *file, struct dbh_file_info *out)
 {
+	static const enum dbh_lease leases[] = {
+		[OWNER_OWNED] = DBH_LEASE_OWNED,
+		[OWNER_BREAKING] = DBH_LEASE_BREAKING,
+		[OWNER_SHARED] = DBH_LEASE_SHARED,
+		[OWNER_UNSUPPORTED] = DBH_LEASE_UNSUPPORTED,
+	};
 	struct dbh_file_info info = { .struct_size = out->struct_size };
 	struct store *store;
 	int err = check_file(file);
@@ -396,6 +404,7 @@ DBH_PUBLIC int dbh_file_info(struct dbh_file *file, struct dbh_file_info *out)
 	info.min_folio_bytes = (unsigned)min_folio_bytes(file->m);
 	info.offset_align = store->offset_align;
 	info.mem_align = store->mem_align;
+	info.lease = leases[mapping_owner(file->m)];
 	return copy_out(out, out->struct_size, &info, sizeof(info));
 }
 

@@ -21,9 +21,26 @@
  *   start towards the disk within 100 ms, everything else within the expiry
  *   time (30 s by default). What was synced is on the device.
  *
- * One process caches a file at a time: a second engine, in this process or in
- * another, gets -EBUSY from dbh_open(). After fork(), the child gets -EPERM
- * from every call.
+ * Other programs
+ *   One process caches a file at a time: a second engine, in this process or
+ *   in another, gets -EBUSY from dbh_open(). Engines that only read a file may
+ *   do so side by side; none of them can then open it for writing.
+ *   Where the kernel grants a lease (to the owner of the file, or with
+ *   CAP_LEASE), an open by another program waits until the engine has written
+ *   everything back and dropped it; at most for the seconds that
+ *   /proc/sys/fs/lease-break-time says. As long as others have the file open
+ *   it is shared: a write is in the file when it returns (written back, not
+ *   flushed), a read keeps nothing, DBH_NOWAIT gets -EAGAIN, and what this
+ *   library says of reads avoided does not hold. When they have closed it,
+ *   caching resumes, within a second or so. A program that has opened the file
+ *   itself, beside the engine, is such another; so is a look at
+ *   /proc/self/fd/N.
+ *   Without a lease the engine caches all the same. What it has in its cache
+ *   others see after a sync or close, and what they have appended or cut off
+ *   the engine sees at its next sync or close.
+ *   dbh_file_info() and dbh_stats() say which it is.
+ *
+ * After fork(), the child gets -EPERM from every call.
  */
 #ifndef DROPBEHIND_DROPBEHIND_H
 #define DROPBEHIND_DROPBEHIND_H
@@ -289,6 +306,15 @@ enum dbh_direct {
 	DBH_DIRECT_REFUSED = 3, /* refused: buffered, dropped behind */
 };
 
+/** How a file stands towards other programs that may open it. */
+enum dbh_lease {
+	DBH_LEASE_OWNED = 0, /* nobody else has it open; who opens it waits
+			      * until everything is in the file */
+	DBH_LEASE_BREAKING = 1, /* somebody waits for that */
+	DBH_LEASE_SHARED = 2, /* others have it open: nothing is cached */
+	DBH_LEASE_UNSUPPORTED = 3, /* cached; others come unseen */
+};
+
 /**
  * struct dbh_file_info - how a file is reached
  * @struct_size: set by the caller to sizeof(struct dbh_file_info)
@@ -297,6 +323,7 @@ enum dbh_direct {
  * @direct: enum dbh_direct
  * @min_folio_bytes: the minimum folio
  * @offset_align, @mem_align: of direct I/O, in bytes
+ * @lease: enum dbh_lease
  */
 struct dbh_file_info {
 	size_t struct_size;
@@ -306,6 +333,7 @@ struct dbh_file_info {
 	unsigned min_folio_bytes;
 	unsigned offset_align;
 	unsigned mem_align;
+	unsigned lease;
 };
 int dbh_file_info(struct dbh_file *file, struct dbh_file_info *info);
 
@@ -377,6 +405,8 @@ struct dbh_stats {
 	struct dbh_latency latency_flush; /* fsync of the store */
 	struct dbh_latency latency_write_bio, latency_read_bio;
 	struct dbh_latency latency_throttle; /* the waits of @throttled */
+	uint64_t lease_breaks; /* opens by other programs that waited for us */
+	uint64_t files_shared, files_unsupported; /* enum dbh_lease, now */
 };
 int dbh_stats(struct dbh_engine *engine, struct dbh_stats *stats);
 

@@ -20,6 +20,7 @@
 enum lock_rank {
 	RANK_NONE = 0,
 	RANK_ENGINE, /* engine->lock: table of mappings and devices; sleeps */
+	RANK_OWNER, /* owners->lock: the states of files towards others (R22) */
 	RANK_SIZE, /* mapping->size_lock: the on-disk end; sleeps */
 	RANK_SYNC, /* mapping->sync_lock: who waits for a sync */
 	RANK_TREE, /* mapping->tree_lock: the nodes of a mapping */

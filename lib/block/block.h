@@ -10,6 +10,7 @@
 #ifndef DBH_BLOCK_BLOCK_H
 #define DBH_BLOCK_BLOCK_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,8 +102,11 @@ enum store_direct {
 	STORE_REFUSED,
 };
 
+struct store_lease_ops;
+
 /**
- * struct store_ops - a kind of store; all members required
+ * struct store_ops - a kind of store; members are required unless they say
+ * otherwise
  *
  * All may sleep and are called with no short lock held. They return 0 or a
  * negative errno. Calls on one store may come from several threads.
@@ -131,6 +135,57 @@ struct store_ops {
 	int (*stat)(struct store *store, struct stat *st);
 	/* Free the store; no bio is in flight. */
 	void (*destroy)(struct store *store);
+	/* Optional; NULL: nobody but us can open it. */
+	const struct store_lease_ops *lease;
+};
+
+/**
+ * The signal by which the kernel says that a lease is broken. It is sent to one
+ * thread of ours, which has it blocked and waits for it, so the host's
+ * handlers never see it. A standard signal is pending or not: it cannot be lost
+ * as one of a full queue of real-time signals can, and all leases are looked
+ * at when it comes. This one, since nobody uses it: our thread takes what is
+ * sent to the process too, where no other does.
+ */
+#ifdef SIGSTKFLT
+#define STORE_LEASE_SIGNAL SIGSTKFLT
+#else
+#define STORE_LEASE_SIGNAL SIGIO
+#endif
+
+/** struct iov_part - @len bytes of vectors, from byte @skip of the first on */
+struct iov_part {
+	const struct iovec *iov;
+	int cnt;
+	size_t skip, len;
+};
+
+/**
+ * struct store_lease_ops - of a store that other programs can open (R22)
+ *
+ * All members required. All but @broken may sleep; none with a short lock held.
+ */
+struct store_lease_ops {
+	/*
+	 * Take the lease; from now on thread @tid is sent STORE_LEASE_SIGNAL
+	 * when another program opens the file. Return: 0; -EAGAIN: somebody
+	 * has it open; -EOPNOTSUPP: there are no leases here, or not for us.
+	 */
+	int (*take)(struct store *store, pid_t tid);
+	/* Give it up: whoever waits to open the file goes on. */
+	void (*drop)(struct store *store);
+	/* The lease that was taken is broken, or gone. A fcntl(). */
+	bool (*broken)(struct store *store);
+	/* Others have (not) got the file open: O_DIRECT off (on). */
+	void (*share)(struct store *store, bool on);
+	/* Exactly these bytes, through the kernel's cache, of a shared store.
+	 * Return: how many; those written are in the file, not flushed. */
+	ssize_t (*read)(struct store *store, const struct iov_part *part,
+			uint64_t pos);
+	ssize_t (*write)(struct store *store, const struct iov_part *part,
+			 uint64_t pos);
+	/* At the end, wherever that is by then. */
+	ssize_t (*append)(struct store *store, const struct iov_part *part);
 };
 
 /**
@@ -189,12 +244,18 @@ enum ioq_method ioq_method(const struct ioq *ioq);
  */
 int store_file_create(struct ioq *ioq, int fd, struct store **out);
 
+/** Put the owner's mark on a file's descriptor, or its writer's. Sleeps a
+ * little where somebody has it. Return: 0 or -EBUSY */
+int store_file_mark(int fd, bool writable);
+
 /**
  * store_file_make_writable - replace a read-only descriptor by @fd (O_RDWR)
  *
  * In place, by dup3(); @fd is closed in any case. Waits for bios in flight.
- * What belongs to the old open file goes with it: an OFD lock, a lease.
- * store->writable changes in here: the caller sees to who reads it.
+ * The owner's mark goes along; the caller has given up the lease, which goes
+ * with the old open file. store->writable changes in here: the caller sees to
+ * who reads it.
+ * Return: 0; -EBUSY: another engine reads the file; -errno
  */
 int store_file_make_writable(struct store *store, int fd);
 

@@ -26,8 +26,10 @@
 #include "behind.h"
 #include "ioq.h"
 #include "kcache.h"
+#include "lease.h"
 #include "ranges.h"
 #include "shared.h"
+#include "through.h"
 
 /* Writes of which none could prove anything, before we stop asking. */
 #define PROBES_MAX 64u
@@ -53,6 +55,8 @@ struct store_file {
 	bool gate_closed;
 	struct list_head waiting; /* bios that came while the gate was closed */
 	bool direct_on; /* O_DIRECT is wanted on the descriptor */
+	/* Others have it open: O_DIRECT is off. Changed with the gate closed. */
+	bool with_others;
 	bool probing; /* a bio with BIO_F_PROBE is in flight */
 	unsigned nr_probes;
 	struct ranges ours; /* pages in the kernel's cache made by us */
@@ -87,6 +91,12 @@ static int set_flag_direct(int fd, bool on)
 		return -errno;
 	flags = on ? flags | O_DIRECT : flags & ~O_DIRECT;
 	return fcntl(fd, F_SETFL, flags) ? -errno : 0;
+}
+
+/* Under the lock, or with the gate closed. */
+static bool goes_direct(const struct store_file *f)
+{
+	return f->direct_on && !f->with_others;
 }
 
 /*
@@ -320,8 +330,9 @@ static void file_bio_ended(struct bio *bio)
 static void start_locked(struct store_file *f, struct bio *bio)
 {
 	f->in_flight++;
-	if (f->direct_on)
-		bio->flags |= BIO_F_DIRECT;
+	if (!goes_direct(f))
+		return;
+	bio->flags |= BIO_F_DIRECT;
 	if (bio->op == BIO_WRITE && direct_state(f) == STORE_UNPROVEN) {
 		ranges_add(&f->unproven, bio->pos, bio->pos + bio->len);
 		if (!f->probing && f->nr_probes < PROBES_MAX) {
@@ -337,7 +348,7 @@ static void issue(struct store_file *f, struct bio *bio)
 	bool ask = bio->flags & BIO_F_PROBE;
 
 	if (bio->op == BIO_READ)
-		ask = f->mixes || direct_state(f) == STORE_REFUSED;
+		ask = f->mixes || !(bio->flags & BIO_F_DIRECT);
 
 	if (ask && !f->in_memory) {
 		bool empty = kcache_resident(&f->kc, bio->pos, bio->len) == 0;
@@ -425,13 +436,13 @@ static void open_gate(struct store_file *f)
  */
 static int flag_off(struct store_file *f)
 {
-	return f->direct_on ? set_flag_direct(f->fd, false) : 0;
+	return goes_direct(f) ? set_flag_direct(f->fd, false) : 0;
 }
 
 static void flag_on(struct store_file *f)
 {
 	/* UNTESTED: it was on before. Buffered works, anyway. */
-	if (f->direct_on && set_flag_direct(f->fd, true))
+	if (goes_direct(f) && set_flag_direct(f->fd, true))
 		set_refused(f);
 }
 
@@ -695,7 +706,6 @@ static int file_stat(struct store *store, struct stat *st)
 static void file_destroy(struct store *store)
 {
 	struct store_file *f = to_file(store);
-	struct flock none = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
 
 	/* Its thread may be about to open the gate. */
 	shared_destroy(f->shared);
@@ -707,14 +717,93 @@ static void file_destroy(struct store *store)
 	 * completed, a forked child for ever. Who opens the file next must not
 	 * meet them.
 	 */
-	fcntl(f->fd, F_OFD_SETLK, &none);
-	fcntl(f->fd, F_SETLEASE, F_UNLCK);
+	lease_unmark(f->fd);
+	lease_drop(f->fd);
 	close(f->fd);
 	pthread_cond_destroy(&f->idle);
 	pthread_cond_destroy(&f->turn);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
+
+/* ---- others that have it open ---------------------------------------- */
+
+int store_file_mark(int fd, bool writable)
+{
+	return lease_mark(fd, writable);
+}
+
+static int file_lease_take(struct store *store, pid_t tid)
+{
+	return lease_take(to_file(store)->fd, store->writable, tid);
+}
+
+static void file_lease_drop(struct store *store)
+{
+	lease_drop(to_file(store)->fd);
+}
+
+static bool file_lease_broken(struct store *store)
+{
+	return lease_is_broken(to_file(store)->fd, store->writable);
+}
+
+static void file_share(struct store *store, bool on)
+{
+	struct store_file *f = to_file(store);
+
+	close_gate(f);
+	if (on != f->with_others) {
+		/* UNTESTED: it was on before, or can be taken off. */
+		if (f->direct_on && set_flag_direct(f->fd, !on))
+			set_refused(f);
+		/* As in set_refused(): what is read ahead stays. */
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
+		f->with_others = on;
+	}
+	open_gate(f);
+}
+
+static struct through through(struct store *store)
+{
+	struct store_file *f = to_file(store);
+
+	return (struct through){ f->kc, f->in_memory };
+}
+
+static ssize_t file_read_through(struct store *store,
+				 const struct iov_part *part, uint64_t pos)
+{
+	struct through t = through(store);
+
+	return through_read(&t, part, pos);
+}
+
+static ssize_t file_write_through(struct store *store,
+				  const struct iov_part *part, uint64_t pos)
+{
+	struct through t = through(store);
+
+	return through_write(&t, part, pos);
+}
+
+static ssize_t file_append_through(struct store *store,
+				   const struct iov_part *part)
+{
+	struct through t = through(store);
+
+	return through_append(&t, part);
+}
+
+static const struct store_lease_ops file_lease_ops = {
+	.take = file_lease_take,
+	.drop = file_lease_drop,
+	.broken = file_lease_broken,
+	.share = file_share,
+	.read = file_read_through,
+	.write = file_write_through,
+	.append = file_append_through,
+};
 
 static const struct store_ops file_ops = {
 	.name = "file",
@@ -725,6 +814,7 @@ static const struct store_ops file_ops = {
 	.truncate = file_truncate,
 	.stat = file_stat,
 	.destroy = file_destroy,
+	.lease = &file_lease_ops,
 };
 
 /* ---- life ------------------------------------------------------------ */
@@ -823,18 +913,24 @@ int store_file_make_writable(struct store *store, int fd)
 {
 	struct store_file *f = to_file(store);
 	struct stat st;
-	int err = 0;
+	int err = lease_move_mark(f->fd, fd);
 
+	if (err) {
+		close(fd);
+		return err;
+	}
 	/* The same gate: the flag and the descriptor change as one. */
 	close_gate(f);
-	if (f->direct_on)
+	if (goes_direct(f))
 		err = set_flag_direct(fd, true);
 	/* EBUSY: an open() of another thread is about to take the number. */
 	while (!err && dup3(fd, f->fd, O_CLOEXEC) < 0)
 		if (errno != EBUSY && errno != EINTR)
 			err = -errno;
 	close(fd);
-	if (!err && !fstat(f->fd, &st))
+	if (err)
+		lease_mark(f->fd, false);
+	else if (!fstat(f->fd, &st))
 		learn_tells(f, &st);
 	if (!err) {
 		f->store.writable = true;

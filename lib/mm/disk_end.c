@@ -103,12 +103,28 @@ static int end_block_rewrite(struct mapping *m, uint64_t pos)
 	return err;
 }
 
+/* Others may have written the file on: what is to extend it must not cut it
+ * (R22). */
+static void disk_size_look_locked(struct mapping *m)
+{
+	struct stat st;
+
+	if (likely(mapping_owner(m) == OWNER_OWNED) ||
+	    m->store->ops->stat(m->store, &st) ||
+	    (uint64_t)st.st_size <= atomic_load(&m->disk_size))
+		return;
+	disk_bound_raise(m, (uint64_t)st.st_size);
+	atomic_store(&m->disk_size, (uint64_t)st.st_size);
+}
+
 int disk_size_extend_locked(struct mapping *m, uint64_t end)
 {
-	uint64_t size = atomic_load(&m->disk_size);
-	uint64_t min = min_folio_bytes(m), pos = ALIGN_DOWN(size, min);
+	uint64_t min = min_folio_bytes(m), size, pos;
 	int err;
 
+	disk_size_look_locked(m);
+	size = atomic_load(&m->disk_size);
+	pos = ALIGN_DOWN(size, min);
 	if (size >= end)
 		return 0;
 	if (size > pos) {

@@ -19,6 +19,7 @@ struct wb_bio;
 struct read_bio;
 struct workers;
 struct control;
+struct owners;
 
 /**
  * struct bio_list - free requests of a kind; see bio_pool.c
@@ -61,6 +62,7 @@ struct dbh_engine {
 	struct lru lru;
 	struct ioq *spare_ioq; /* the first device's, until there is one */
 	struct workers *workers; /* the rw room's */
+	struct owners *owners; /* the same; set under @lock at first need */
 	struct control *control; /* the control room's, or NULL */
 
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */

@@ -63,7 +63,9 @@ void edge_fill(struct fill *fill, struct folio *f,
 	fill->done = done;
 	fill->arg = arg;
 	fill->bio.status = 0;
-	if (folio_pos(f) + gap >= atomic_load(&m->disk_bound)) {
+	/* Where others have it open they may have written there just now. */
+	if (folio_pos(f) + gap >= atomic_load(&m->disk_bound) &&
+	    !mapping_shared(m)) {
 		merge_gaps(f, NULL);
 		stat_inc(e, edges_filled_zero);
 		done(fill);

@@ -543,6 +543,8 @@ static struct mapping *mapping_new(struct dbh_engine *e)
 	m->engine = e;
 	list_init(&m->link);
 	list_init(&m->dirty_link);
+	list_init(&m->owner.link);
+	list_init(&m->owner.job);
 	iolock_init(&m->io_lock);
 	mutex_init(&m->size_lock, RANK_SIZE);
 	mutex_init(&m->mtime_lock, RANK_LEAF);
@@ -587,6 +589,8 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	atomic_store(&m->failing, false);
 	atomic_store(&m->mtime_pending, false);
 	atomic_store(&m->open_hint, UINT64_MAX);
+	atomic_store(&m->owner.state, OWNER_OWNED);
+	atomic_store(&m->owner.busy, 0);
 	m->mtime = (struct timespec){ 0 };
 	atomic_store(&m->backoff_ms, 0);
 	return m;

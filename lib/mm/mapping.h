@@ -107,6 +107,34 @@ struct sync_group {
 	uint64_t round_ns;
 };
 
+/** What other programs can do with a file meanwhile; the moves are in
+ * rw/owner.c. As enum dbh_lease. */
+enum owner_state {
+	OWNER_OWNED, /* nobody else has it open: we would be told first */
+	OWNER_BREAKING, /* another program's open waits until we have let go */
+	OWNER_SHARED, /* others have it open: nothing is kept */
+	OWNER_UNSUPPORTED, /* no lease: others may come, and we are not told */
+	NR_OWNER_STATES,
+};
+
+/**
+ * struct owner - how a mapping stands towards other programs; see rw/owner.c
+ * @state: enum owner_state. To SHARED and from it under the exclusive io_lock;
+ *	atomic, read without.
+ * @link: in owners->all, if there can be others; under owners->lock, as
+ *	what follows
+ * @job: in owners->jobs; @busy: it has a job, or somebody holds it off
+ * @since_ms, @retry_ms, @backoff_ms: since when it is as it is; SHARED: when
+ *	the lease is tried for again, and how long after that
+ */
+struct owner {
+	_Atomic uint32_t state;
+	struct list_head link;
+	struct list_head job;
+	_Atomic uint32_t busy;
+	uint32_t since_ms, retry_ms, backoff_ms;
+};
+
 /**
  * struct mapping - the folios of one inode
  *
@@ -139,6 +167,7 @@ struct sync_group {
  * @mtime_pending: data was written since @mtime was set; @mtime: what fstat said
  *	last, under @mtime_lock
  * @open_hint: no node before it (base) is open
+ * @owner: other programs (R22)
  * @io: requests in flight, which use the store
  *
  * Its memory is type-stable: who takes a last folio out may look at the tree
@@ -176,12 +205,25 @@ struct mapping {
 	struct mutex mtime_lock;
 	struct timespec mtime;
 	_Atomic pgoff_t open_hint;
+	struct owner owner;
 	_Atomic uint32_t io;
 };
 
 struct mapping *mapping_create(struct dbh_engine *e, struct store *store);
 /** It has no folios left. Waits for its requests; destroys the store. */
 void mapping_destroy(struct mapping *m);
+
+static inline enum owner_state mapping_owner(const struct mapping *m)
+{
+	/* acquire: pairs with set_state() in rw/owner.c */
+	return atomic_load_explicit(&m->owner.state, memory_order_acquire);
+}
+
+/** Others have it open. Does not change under the io_lock. */
+static inline bool mapping_shared(const struct mapping *m)
+{
+	return unlikely(mapping_owner(m) == OWNER_SHARED);
+}
 
 static inline void mapping_io_get(struct mapping *m)
 {

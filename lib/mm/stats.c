@@ -143,6 +143,10 @@ static void read_events(struct engine_stats *es, struct dbh_stats *s)
 	s->write_bios = atomic_load(&es->write_bios);
 	s->write_bytes = atomic_load(&es->write_bytes);
 	s->throttled = atomic_load(&es->throttled);
+	s->lease_breaks = atomic_load(&es->lease_breaks);
+	s->files_shared = (uint64_t)atomic_load(&es->files[OWNER_SHARED]);
+	s->files_unsupported =
+		(uint64_t)atomic_load(&es->files[OWNER_UNSUPPORTED]);
 	for (unsigned i = 0; i < DBH_SYNC_SIZES; i++)
 		s->sync_sizes[i] = atomic_load(&es->sync_sizes[i]);
 	for (unsigned i = 0; i < DBH_BIO_SIZES; i++) {

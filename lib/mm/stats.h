@@ -8,8 +8,8 @@
 #include "base/histogram.h"
 #include "block/block.h"
 #include "dropbehind/dropbehind.h"
+#include "mm/mapping.h"
 
-struct mapping;
 struct wb;
 
 /** What is measured, in ns. */
@@ -32,6 +32,8 @@ struct engine_stats {
 	_Atomic uint64_t flushes, sync_waiters, sync_waiters_max;
 	_Atomic uint64_t read_bios, read_bytes, write_bios, write_bytes;
 	_Atomic uint64_t throttled;
+	_Atomic uint64_t lease_breaks;
+	_Atomic long files[NR_OWNER_STATES]; /* that others can open; now */
 	_Atomic uint64_t nodes_filled; /* became writable whole */
 	_Atomic uint64_t sync_sizes[DBH_SYNC_SIZES];
 	_Atomic uint64_t read_bio_sizes[DBH_BIO_SIZES];

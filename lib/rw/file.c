@@ -15,15 +15,8 @@
 #include <unistd.h>
 
 #include "mm/writeback.h"
+#include "rw/owner.h"
 #include "rw/rw.h"
-
-/* R22: the owner's mark; a lock on the whole file would break programs that
- * use locks. */
-#define OWNER_BYTE (INT64_MAX - 1)
-
-/* How long to wait for the mark of an owner that may just be dying: 200 ms. */
-#define OWNER_TRIES 20
-#define OWNER_WAIT_NS 10000000l
 
 #define OPEN_FLAGS                                                          \
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DSYNC |      \
@@ -51,28 +44,6 @@ static struct mapping *find_mapping_locked(struct dbh_engine *e, dev_t dev,
 }
 
 /* ---- opening --------------------------------------------------------- */
-
-static int own(int fd, bool writable)
-{
-	struct flock fl = {
-		.l_type = writable ? F_WRLCK : F_RDLCK,
-		.l_whence = SEEK_SET,
-		.l_start = OWNER_BYTE,
-		.l_len = 1,
-	};
-
-	for (int i = 0; fcntl(fd, F_OFD_SETLK, &fl); i++) {
-		/* Where the file system has no locks, nobody else has one. */
-		if (errno != EAGAIN && errno != EACCES)
-			return 0;
-		if (i == OWNER_TRIES)
-			return -EBUSY;
-		/* An owner that was killed is reaped before the kernel has
-		 * taken its ring down, which holds the file. */
-		nanosleep(&(struct timespec){ .tv_nsec = OWNER_WAIT_NS }, NULL);
-	}
-	return 0;
-}
 
 /* Open what @path_fd (O_PATH) names, with the access of @flags or more. */
 static int reopen(int path_fd, int flags, bool *writable)
@@ -113,6 +84,7 @@ static int new_mapping_locked(struct dbh_engine *e, struct store *store,
 	atomic_store(&m->disk_size, (uint64_t)st.st_size);
 	atomic_store(&m->disk_bound, (uint64_t)st.st_size);
 	list_add(&m->link, bucket(e, store->dev, store->ino));
+	owner_start_locked(m);
 	*out = m;
 	return 0;
 }
@@ -146,7 +118,7 @@ static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
 	}
 	if (fd < 0)
 		return fd;
-	err = own(fd, writable);
+	err = store_file_mark(fd, writable);
 	if (err) {
 		close(fd);
 		return err;
@@ -168,22 +140,13 @@ static int make_mapping_locked(struct dbh_engine *e, int path_fd, int flags,
 static int make_writable_locked(struct mapping *m, int path_fd)
 {
 	bool writable;
-	int fd = reopen(path_fd, O_RDWR, &writable), same, err;
+	int fd, err;
 
-	if (fd < 0)
-		return fd;
-	/* A reader's mark first, which goes with the old descriptor's; the
-	 * writer's when that is gone. @same is to reach it by. */
-	same = dup(fd);
-	err = same < 0 ? -errno : own(fd, false);
-	if (err)
-		close(fd);
-	else
-		err = store_file_make_writable(m->store, fd);
-	if (!err)
-		err = own(same, true);
-	if (same >= 0)
-		close(same);
+	/* Our own lease would keep us from opening it. */
+	owner_suspend_locked(m);
+	fd = reopen(path_fd, O_RDWR, &writable);
+	err = fd < 0 ? fd : store_file_make_writable(m->store, fd);
+	owner_resume_locked(m);
 	return err;
 }
 
@@ -382,6 +345,7 @@ static void forget_locked(struct mapping *m)
 	if (m->refs || m->closing || atomic_load(&m->nr_dirty) ||
 	    node_next(m, 0) != UINT64_MAX)
 		return;
+	owner_stop_locked(m);
 	list_del(&m->link);
 	mapping_destroy(m);
 }
@@ -407,6 +371,7 @@ int file_close(struct dbh_file *file)
 		err = write_out(m);
 	else if (atomic_load(&file->read_once))
 		mapping_drop_once(m);
+	owner_revalidate(m);
 	news = file_check_error(file);
 	mutex_lock(&e->lock);
 	m->closing--;
@@ -459,6 +424,12 @@ int file_stat(struct dbh_file *file, struct stat *st)
 	if (err)
 		return err;
 	size = i_size_read(m);
+	/* Where others have it open, only the file knows; but for what could
+	 * not be written. */
+	if (mapping_shared(m))
+		size = atomic_load(&m->nr_dirty) ?
+			       MAX(size, (uint64_t)below.st_size) :
+			       (uint64_t)below.st_size;
 	below.st_size = (off_t)size;
 	/* What is dirty will have blocks; and it was written until now, as far
 	 * as anybody can tell who has not looked before. */

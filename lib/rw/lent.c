@@ -33,6 +33,8 @@ static int lent_lock(struct dbh_write *wr, uint64_t pos, size_t len,
 		return err;
 	wr->slot = err;
 	err = write_check_limit(m, pos, &len);
+	if (!err && mapping_shared(m))
+		err = w ? shared_write_out(m, pos, len) : -EAGAIN;
 	if (!err)
 		err = filemap_write_begin(m, &wr->batch, pos, len,
 					  wr->flags | FILEMAP_LENT, w);
@@ -94,10 +96,25 @@ ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
 	return lent;
 }
 
+/* Others have the file open: the bytes go there, and no folio keeps them. */
+static ssize_t lent_through(struct dbh_write *wr, size_t written)
+{
+	struct iovec iov[FOLIO_BATCH_MAX];
+	struct iov_part part = {
+		.iov = iov,
+		.cnt = lent_vectors(wr, iov, FOLIO_BATCH_MAX),
+		.len = written,
+	};
+
+	return shared_write(wr->file->m, &part, wr->batch.pos, false);
+}
+
 ssize_t lent_end(struct dbh_write *wr, size_t written)
 {
 	struct mapping *m = wr->file->m;
 	ssize_t res = (ssize_t)written;
+	uint64_t pos = wr->batch.pos;
+	bool breaking;
 
 	if (!*m->engine->fork_mark)
 		return -EPERM; /* a forked child (R25) */
@@ -105,10 +122,18 @@ ssize_t lent_end(struct dbh_write *wr, size_t written)
 		written = 0;
 		res = -EINVAL;
 	}
+	if (mapping_shared(m) && written) {
+		res = lent_through(wr, written);
+		written = 0;
+	}
 	filemap_write_end(m, &wr->batch, written, wr->flags);
-	if (written)
+	if (res > 0)
 		atomic_store(&m->mtime_pending, true);
+	breaking = mapping_owner(m) == OWNER_BREAKING;
 	iolock_unshared(&m->io_lock, wr->slot);
+	/* As in request_sync(). */
+	if (breaking && written)
+		mapping_write_bytes(m, pos, pos + written - 1);
 	free(wr);
 	return res;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "mm/writeback.h"
+#include "rw/owner.h"
 
 #define READ_FLAGS (DBH_DONTCACHE | DBH_NOWAIT)
 #define WRITE_FLAGS                                                      \
@@ -165,13 +166,17 @@ static int request_lock(struct request *req)
 		if (res)
 			return res;
 		req->exclusive = true;
-		req->pos = req->start = i_size_read(req->file->m);
-		return 0;
+	} else {
+		res = iolock_shared(l, req_waiter(req));
+		if (res < 0)
+			return res;
+		req->slot = res;
 	}
-	res = iolock_shared(l, req_waiter(req));
-	if (res < 0)
-		return res;
-	req->slot = res;
+	/* Others may have changed it. */
+	if (mapping_shared(req->file->m))
+		owner_read_size(req->file->m);
+	if (req->flags & DBH_APPEND)
+		req->pos = req->start = i_size_read(req->file->m);
 	return 0;
 }
 
@@ -190,6 +195,33 @@ static void request_unlock(struct request *req)
 
 /* ---- copying --------------------------------------------------------- */
 
+static void request_advance(struct request *req, size_t n)
+{
+	req->pos += n;
+	req->left -= n;
+	req->done += n;
+}
+
+static size_t vector_step(struct request *req, size_t n)
+{
+	size_t step = MIN(n, req->iov->iov_len - req->iov_off);
+
+	req->iov_off += step;
+	if (req->iov_off == req->iov->iov_len) {
+		req->iov++;
+		req->cnt--;
+		req->iov_off = 0;
+	}
+	return step;
+}
+
+void request_skip(struct request *req, size_t n)
+{
+	request_advance(req, n);
+	while (n)
+		n -= vector_step(req, n);
+}
+
 /* Move @n bytes between @data and the vectors, whichever way it goes. */
 static void request_copy(struct request *req, char *data, size_t n)
 {
@@ -202,21 +234,8 @@ static void request_copy(struct request *req, char *data, size_t n)
 		else
 			memcpy(user, data, step);
 		data += step;
-		n -= step;
-		req->iov_off += step;
-		if (req->iov_off == req->iov->iov_len) {
-			req->iov++;
-			req->cnt--;
-			req->iov_off = 0;
-		}
+		n -= vector_step(req, step);
 	}
-}
-
-static void request_advance(struct request *req, size_t n)
-{
-	req->pos += n;
-	req->left -= n;
-	req->done += n;
 }
 
 static int write_piece(struct request *req)
@@ -391,7 +410,7 @@ static int request_begin(struct request *req)
 		if (uncached && !atomic_load_explicit(&req->file->read_once,
 						      memory_order_relaxed))
 			atomic_store(&req->file->read_once, true);
-		if (req_waiter(req))
+		if (req_waiter(req) && !mapping_shared(m))
 			readahead_start(m, &req->file->ra, req->pos, req->left,
 				  uncached);
 		return 0;
@@ -399,58 +418,106 @@ static int request_begin(struct request *req)
 	return write_check_limit(m, req->pos, &req->left);
 }
 
+static bool is_stable(const struct request *req)
+{
+	return req->flags & (DBH_DSYNC | DBH_SYNC);
+}
+
 static int request_sync(struct request *req, bool may_sleep)
 {
-	int err;
+	struct mapping *m = req->file->m;
+	uint64_t last = req->start + req->done - 1;
+	int err = 0;
 
 	if (!may_sleep)
 		return -EINPROGRESS;
-	err = file_sync(req->file, req->start, req->start + req->done - 1,
-			!(req->flags & DBH_SYNC));
+	if (is_stable(req))
+		err = file_sync(req->file, req->start, last,
+				!(req->flags & DBH_SYNC));
+	else
+		/* An error is no news of this write: its data stays, and is
+		 * tried again (R15). */
+		mapping_write_bytes(m, req->start, last);
 	if (err)
 		req->done = 0;
 	request_finish(req, err);
 	return 0;
 }
 
-int request_step(struct request *req, bool may_sleep)
+/* All has been moved that could be. Return: 0: done; it is to be synced */
+static bool request_moved(struct request *req, int err)
+{
+	struct mapping *m = req->file->m;
+
+	if (req->write && req->done)
+		atomic_store_explicit(&m->mtime_pending, true,
+				      memory_order_relaxed);
+	if (req->write && req->done &&
+	    (is_stable(req) || mapping_owner(m) == OWNER_BREAKING)) {
+		request_unlock(req);
+		req->phase = REQUEST_SYNC;
+		return true;
+	}
+	request_finish(req, err);
+	return false;
+}
+
+static int request_copy_all(struct request *req)
 {
 	int err = 0;
 
+	while (!err && req->left)
+		err = req->write ? write_piece(req) : read_piece(req);
+	/* It may have been woken for a request that it did not need after
+	 * all. */
+	if (!req->write)
+		bio_pool_pass_on(req->file->m->engine);
+	return err;
+}
+
+/* Take the io_lock and see which way it goes. */
+static int request_start(struct request *req)
+{
+	int err = request_lock(req);
+
+	if (err == -EIOCBQUEUED)
+		return err;
+	if (!err)
+		err = request_begin(req);
+	/* The kernel's cache may wait for the disk. */
+	if (!err && mapping_shared(req->file->m) && !req_waiter(req))
+		err = -EAGAIN;
+	if (err)
+		request_finish(req, err);
+	else
+		req->phase = mapping_shared(req->file->m) ? REQUEST_SHARED :
+							    REQUEST_COPY;
+	return 0;
+}
+
+int request_step(struct request *req, bool may_sleep)
+{
+	int err;
+
 	throttle_end(req->file->m->engine, req->waiter);
 	if (req->phase == REQUEST_LOCK) {
-		err = request_lock(req);
-		if (err == -EIOCBQUEUED)
+		err = request_start(req);
+		if (err)
 			return err;
-		if (!err)
-			err = request_begin(req);
-		if (err) {
-			request_finish(req, err);
-			return 0;
-		}
-		req->phase = REQUEST_COPY;
 	}
-	if (req->phase == REQUEST_COPY) {
-		struct dbh_engine *e = req->file->m->engine;
-		bool read = !req->write;
-
-		while (!err && req->left)
-			err = read ? read_piece(req) : write_piece(req);
-		/* It may have been woken for a request that it did not need
-		 * after all. */
-		if (read)
-			bio_pool_pass_on(e);
+	if (req->phase == REQUEST_COPY || req->phase == REQUEST_SHARED) {
+		if (req->phase == REQUEST_COPY)
+			err = request_copy_all(req);
+		else if (!may_sleep)
+			return -EINPROGRESS;
+		else if (req->write)
+			err = request_write_shared(req);
+		else
+			err = request_read_shared(req);
 		if (err == -EIOCBQUEUED)
 			return err;
-		if (req->write && req->done)
-			atomic_store_explicit(&req->file->m->mtime_pending,
-					      true, memory_order_relaxed);
-		if (!req->done || !(req->flags & (DBH_DSYNC | DBH_SYNC))) {
-			request_finish(req, err);
+		if (!request_moved(req, err))
 			return 0;
-		}
-		request_unlock(req);
-		req->phase = REQUEST_SYNC;
 	}
 	if (req->phase == REQUEST_SYNC)
 		return request_sync(req, may_sleep);

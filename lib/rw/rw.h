@@ -45,7 +45,8 @@ struct dbh_file {
 enum request_phase {
 	REQUEST_LOCK, /* to take the io_lock */
 	REQUEST_COPY, /* bytes move */
-	REQUEST_SYNC, /* a write that must be durable */
+	REQUEST_SHARED, /* instead, where others have the file open */
+	REQUEST_SYNC, /* a write that must be durable, or in the file */
 	REQUEST_DONE,
 };
 
@@ -110,14 +111,31 @@ int write_check_limit(struct mapping *m, uint64_t pos, size_t *len);
 /** One piece of a read: step from req->pos; see request_step(). */
 int read_piece(struct request *req);
 
+/** @n bytes of the vectors are done. */
+void request_skip(struct request *req, size_t n);
+
+/* ---- shared.c: where others have the file open ----------------------- */
+
+/** What is left of a request, through the kernel's cache; sleeps. The io_lock is
+ * held. Return: 0; -errno; a read: -EIOCBQUEUED */
+int request_read_shared(struct request *req);
+int request_write_shared(struct request *req);
+/** Get data that could not be written so far out of the way. */
+int shared_write_out(struct mapping *m, uint64_t pos, size_t len);
+/** Bytes into the file. Return: how many, or -errno */
+ssize_t shared_write(struct mapping *m, const struct iov_part *part,
+		     uint64_t pos, bool append);
+
 /* ---- sync.c ---------------------------------------------------------- */
 
 /** Make pages [@first, @last] durable; sleeps. Return: 0, or -errno that this
  * handle has not heard of. */
 int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	      bool datasync);
-/** Write everything back, without a flush. Return: 0 or -errno */
+/** Write everything back, or a range, without a flush. Return: 0 or -errno */
 int mapping_write_all(struct mapping *m);
+int mapping_write_bytes(struct mapping *m, uint64_t first_byte,
+			uint64_t last_byte);
 /** The news of writeback for a handle. */
 int file_check_error(struct dbh_file *file);
 

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "mm/writeback.h"
+#include "rw/owner.h"
 #include "rw/rw.h"
 
 /* Waiting for the others: so many times what a round takes, and at most so
@@ -305,6 +306,17 @@ static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
 	return sw.err;
 }
 
+/* Whole minimum folios: what is written is never less. */
+static pgoff_t first_page(const struct mapping *m, uint64_t first_byte)
+{
+	return ALIGN_DOWN(first_byte, min_folio_bytes(m)) >> PAGE_SHIFT;
+}
+
+static pgoff_t last_page(const struct mapping *m, uint64_t last_byte)
+{
+	return (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT;
+}
+
 int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	      bool datasync)
 {
@@ -312,17 +324,16 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	uint64_t start;
 	int err, news;
 
-	if (!m->store->writable)
+	if (!m->store->writable) {
+		owner_revalidate(m);
 		return file_check_error(file);
+	}
 	start = clock_ns();
-	/* Whole minimum folios: what is written is never less. */
-	err = sync_group(m,
-			 ALIGN_DOWN(first_byte, min_folio_bytes(m)) >>
-				 PAGE_SHIFT,
-			 (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT,
+	err = sync_group(m, first_page(m, first_byte), last_page(m, last_byte),
 			 datasync);
 	hist_record(&m->engine->stats.latency[LATENCY_SYNC],
 		    clock_ns() - start);
+	owner_revalidate(m);
 	news = file_check_error(file);
 	paranoid_recount(m->engine);
 	return err ? err : news;
@@ -330,10 +341,14 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 
 int mapping_write_all(struct mapping *m)
 {
-	int err;
+	return mapping_write_bytes(m, 0, UINT64_MAX);
+}
 
+int mapping_write_bytes(struct mapping *m, uint64_t first_byte,
+			uint64_t last_byte)
+{
 	if (!m->store->writable)
 		return 0;
-	err = write_range(m, 0, UINT64_MAX >> PAGE_SHIFT);
-	return err;
+	return write_range(m, first_page(m, first_byte),
+			   last_page(m, last_byte));
 }

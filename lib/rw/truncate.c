@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mm/writeback.h"
+#include "rw/owner.h"
 #include "rw/rw.h"
 
 /* ---- dropping -------------------------------------------------------- */
@@ -238,6 +239,8 @@ int file_truncate(struct dbh_file *file, uint64_t size)
 	int err = 0;
 
 	iolock_exclusive(&m->io_lock);
+	if (mapping_shared(m))
+		owner_read_size(m);
 	old = i_size_read(m);
 	if (size > old) {
 		grow = size - old;

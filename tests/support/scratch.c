@@ -5,6 +5,7 @@
 #include "support/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -217,6 +218,30 @@ static bool make_tmpfs(const struct mounted *mnt, unsigned megabytes)
 	return !mount("dbh-test", mnt->dir, "tmpfs", 0, data);
 }
 
+/* Over directories of its own beside it. */
+static bool make_overlay(const struct mounted *mnt)
+{
+	char data[4 * PATH_BYTES];
+
+	snprintf(data, sizeof(data), "mkdir %s.low %s.up %s.work", mnt->dir,
+		 mnt->dir, mnt->dir);
+	if (!shell(data))
+		return false;
+	snprintf(data, sizeof(data), "lowerdir=%s.low,upperdir=%s.up,workdir=%s.work",
+		 mnt->dir, mnt->dir, mnt->dir);
+	return !mount("dbh-test", mnt->dir, "overlay", 0, data);
+}
+
+static bool make_mount(const struct mounted *mnt, const char *options,
+		       unsigned megabytes)
+{
+	if (!strcmp(mnt->fs, "tmpfs"))
+		return make_tmpfs(mnt, megabytes);
+	if (!strcmp(mnt->fs, "overlay"))
+		return make_overlay(mnt);
+	return make_loop(mnt, options, megabytes);
+}
+
 const char *scratch_mount_with(const char *fs, const char *options,
 			       unsigned megabytes, unsigned sector)
 {
@@ -235,8 +260,7 @@ const char *scratch_mount_with(const char *fs, const char *options,
 	nr_mounts++;
 	mnt->fs = fs;
 	mnt->sector = sector;
-	done = strcmp(fs, "tmpfs") ? make_loop(mnt, options, megabytes) :
-				     make_tmpfs(mnt, megabytes);
+	done = make_mount(mnt, options, megabytes);
 	if (!done) {
 		printf("no %s %s to test on: cannot make or mount it here\n",
 		       fs, options);
@@ -266,4 +290,21 @@ bool scratch_remount(const char *dir)
 		return mount_loop(&mounts[i], "true");
 	}
 	return false;
+}
+
+/* ---- the engine's descriptor ----------------------------------------- */
+
+int scratch_borrow_fd(const char *path)
+{
+	char link[64], at[PATH_BYTES];
+	ssize_t n;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, at, sizeof(at) - 1);
+		at[n > 0 ? n : 0] = '\0';
+		if (!strcmp(at, path))
+			return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	return -1;
 }

@@ -28,7 +28,7 @@ const char *scratch_path(const char *dir);
 
 /**
  * scratch_mount - a fresh file system, unmounted at the end
- * @fs: "xfs", "ext4", "btrfs" or "tmpfs"
+ * @fs: "xfs", "ext4", "btrfs", "tmpfs" or "overlay"
  * @megabytes: its size
  * @sector: of the loop device in bytes, or 0 for its default
  * Return: its directory, or NULL with the reason printed: not root, no loop
@@ -40,5 +40,10 @@ const char *scratch_mount_with(const char *fs, const char *options,
 			       unsigned megabytes, unsigned sector);
 /** Unmount it, and mount it again; not for tmpfs. */
 bool scratch_remount(const char *dir);
+
+/** A duplicate of the descriptor by which this process, that is the engine in
+ * it, has @path open: to look at the file without being another who has it
+ * open (R22). -1 if there is none. */
+int scratch_borrow_fd(const char *path);
 
 #endif

@@ -4,8 +4,11 @@
  */
 #include "support/spy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "support/check.h"
 
@@ -277,6 +280,101 @@ static const struct store_ops spy_ops = {
 	.stat = spy_stat,
 	.destroy = spy_closed,
 };
+
+/* ---- others who open it ---------------------------------------------- */
+
+static int spy_take(struct store *store, pid_t tid)
+{
+	struct spy *spy = to_spy(store);
+	int err = atomic_load(&spy->lease_err);
+
+	atomic_store(&spy->lease_tid, tid);
+	if (!err)
+		atomic_store(&spy->lease_broken, false);
+	return err;
+}
+
+static void spy_drop(struct store *store)
+{
+	atomic_fetch_add(&to_spy(store)->lease_drops, 1);
+}
+
+static bool spy_broken(struct store *store)
+{
+	return atomic_load(&to_spy(store)->lease_broken);
+}
+
+static void spy_share(struct store *store, bool on)
+{
+	(void)store;
+	(void)on;
+}
+
+static ssize_t spy_read_through(struct store *store,
+				const struct iov_part *part, uint64_t pos)
+{
+	char *to = (char *)part->iov->iov_base + part->skip;
+
+	CHECK(part->len <= part->iov->iov_len - part->skip,
+	      "one vector is enough here");
+	return (ssize_t)store_mem_peek(to_spy(store)->inner, to, part->len,
+				       pos);
+}
+
+static ssize_t spy_write_through(struct store *store,
+				 const struct iov_part *part, uint64_t pos)
+{
+	struct store *inner = to_spy(store)->inner;
+	const char *from = (const char *)part->iov->iov_base + part->skip;
+	int err;
+
+	CHECK(part->len <= part->iov->iov_len - part->skip,
+	      "one vector is enough here");
+	err = inner->ops->write_tail(inner, from, part->len, pos);
+	return err ? err : (ssize_t)part->len;
+}
+
+static ssize_t spy_append_through(struct store *store,
+				  const struct iov_part *part)
+{
+	return spy_write_through(store, part,
+				 store_mem_size(to_spy(store)->inner));
+}
+
+static const struct store_lease_ops spy_lease_ops = {
+	.take = spy_take,
+	.drop = spy_drop,
+	.broken = spy_broken,
+	.share = spy_share,
+	.read = spy_read_through,
+	.write = spy_write_through,
+	.append = spy_append_through,
+};
+
+static const struct store_ops spy_leased_ops = {
+	.name = "spy",
+	.submit = spy_submit,
+	.flush = spy_flush,
+	.write_tail = spy_write_tail,
+	.settle = spy_settle,
+	.truncate = spy_truncate,
+	.stat = spy_stat,
+	.destroy = spy_closed,
+	.lease = &spy_lease_ops,
+};
+
+void spy_lease(struct spy *spy)
+{
+	spy->store.ops = &spy_leased_ops;
+}
+
+void spy_break(struct spy *spy)
+{
+	atomic_store(&spy->lease_err, -EAGAIN);
+	atomic_store(&spy->lease_broken, true);
+	CHECK_OK(syscall(SYS_tgkill, getpid(), atomic_load(&spy->lease_tid),
+			 STORE_LEASE_SIGNAL));
+}
 
 struct spy *spy_create(struct store *inner)
 {

@@ -33,6 +33,12 @@ struct spy {
 	_Atomic unsigned bios[2], flushes, tails, truncates, settles;
 	_Atomic uint64_t bytes[2];
 	_Atomic uint64_t largest[2];
+	/* of a store that others can open: what taking the lease says, who is
+	 * to be told that it is broken, and is it? */
+	_Atomic int lease_err;
+	_Atomic int lease_tid;
+	_Atomic bool lease_broken;
+	_Atomic unsigned lease_drops;
 };
 
 /** Takes @inner over. */
@@ -50,6 +56,12 @@ void spy_release(struct spy *spy);
 unsigned spy_held(struct spy *spy, enum bio_op op);
 /** Sleep until @nr are held. */
 void spy_wait_held(struct spy *spy, enum bio_op op, unsigned nr);
+
+/** Others can open it: to be called before it is opened. @inner is of memory. */
+void spy_lease(struct spy *spy);
+/** Another one opens it, and waits: see lease_drops. From now on it cannot be
+ * had, until lease_err is 0 again. */
+void spy_break(struct spy *spy);
 
 /** Fill the content behind the engine's back, before it is opened. */
 void spy_put(struct spy *spy, const void *buf, size_t len, uint64_t pos);
