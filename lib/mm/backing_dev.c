@@ -40,6 +40,7 @@ static struct wb *wb_create(struct dbh_engine *e, dev_t dev)
 	list_init(&wb->b_dirty);
 	list_init(&wb->edges);
 	event_init(&wb->kick);
+	throttle_init(wb);
 	return wb;
 }
 
@@ -133,17 +134,18 @@ static void mapping_dirty_mod(struct mapping *m, long pages)
 /* DIRTY or WRITEBACK has changed: one of them is what the limit counts. */
 static void busy_mod(struct mapping *m, struct folio *f, bool busy)
 {
-	struct dbh_engine *e = m->engine;
 	long pages = (long)folio_pages(f);
 
 	if (busy) {
-		if (f->flags & FOLIO_CHARGED)
+		if (f->flags & FOLIO_CHARGED) {
 			f->flags &= ~FOLIO_CHARGED;
-		else
-			atomic_fetch_add(&e->nr_dirty, pages);
+		} else {
+			atomic_fetch_add(&m->wb->dt.nr_dirty, pages);
+			atomic_fetch_add(&m->engine->nr_dirty, pages);
+		}
 		mapping_dirty_mod(m, pages);
 	} else {
-		atomic_fetch_sub(&e->nr_dirty, pages);
+		dirty_unreserve(m->wb, pages);
 		mapping_dirty_mod(m, -pages);
 	}
 }
@@ -297,40 +299,4 @@ void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear)
 	folio_change(n, f, set, clear);
 	mutex_unlock(&n->lock);
 	open_wake(f->mapping);
-}
-
-bool dirty_reserve(struct dbh_engine *e, long pages)
-{
-	if (likely(atomic_fetch_add(&e->nr_dirty, pages) + pages <=
-		   e->limit.dirty_pages))
-		return true;
-	atomic_fetch_sub(&e->nr_dirty, pages);
-	return false;
-}
-
-void dirty_unreserve(struct dbh_engine *e, long pages)
-{
-	if (pages)
-		atomic_fetch_sub(&e->nr_dirty, pages);
-}
-
-bool dirty_charge(struct folio *f)
-{
-	if (f->flags & (FOLIO_DIRTY | FOLIO_CHARGED))
-		return true;
-	if (!dirty_reserve(f->mapping->engine, (long)folio_pages(f)))
-		return false;
-	f->flags |= FOLIO_CHARGED;
-	return true;
-}
-
-void dirty_uncharge(struct folio *f)
-{
-	struct dbh_engine *e = f->mapping->engine;
-
-	if (!(f->flags & FOLIO_CHARGED))
-		return;
-	f->flags &= ~FOLIO_CHARGED;
-	dirty_unreserve(e, (long)folio_pages(f));
-	mem_wake(e);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "mm/mapping.h"
+#include "mm/throttle.h"
 
 /** Counters in pages, named as the kernel's. */
 enum wb_stat {
@@ -37,6 +38,7 @@ enum bio_kind { BIO_KIND_WB, BIO_KIND_READ, BIO_KIND_FILL, NR_BIO_KINDS };
  * @nr_edges: incomplete ones, in pages; atomic
  * @bios_held: requests that are its own for now; under bio_lock, read without
  * @in_flight: write bios; atomic
+ * @dt: its dirty limits, and who waits because of them
  * @flusher, @kick: the thread, and what wakes it
  * @busy: it is in a round
  * @alarm_ms: how long it means to sleep; 0 while it is awake
@@ -60,6 +62,7 @@ struct wb {
 	_Atomic long nr_on_edges;
 	_Atomic long nr_edges cacheline_aligned;
 	_Atomic long in_flight;
+	struct dirty_throttle dt;
 	_Atomic long bios_held[NR_BIO_KINDS];
 	pthread_t flusher;
 	struct event kick;
@@ -103,17 +106,6 @@ void folio_change_flags(struct folio *f, uint32_t set, uint32_t clear);
 /** Put a locked node on the list where the flusher will find what may be written
  * of it; folio_change() does so itself. */
 void node_wb_update(struct wb *wb, struct node *n);
-
-/**
- * dirty_reserve - pay for pages that will become dirty (R12)
- * Return: false if the dirty limit is reached; nothing is reserved
- */
-bool dirty_reserve(struct dbh_engine *e, long pages);
-void dirty_unreserve(struct dbh_engine *e, long pages);
-/** The same for a locked folio, remembered by FOLIO_CHARGED until it becomes
- * dirty or dirty_uncharge() finds that it has not. */
-bool dirty_charge(struct folio *f);
-void dirty_uncharge(struct folio *f);
 
 #ifdef DBH_PARANOID
 /* Whoever changes flags, tags and counters does so between enter and leave;

@@ -231,6 +231,7 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 	len = (uint32_t)(size - pos);
 	start_ns = clock_ns();
 	io_start_acct(m, BIO_WRITE, pos, len);
+	wb_io_begin(m->wb);
 	err = m->store->ops->write_tail(m->store, folio_data(&e->pool, f), len,
 					pos);
 	io_end_acct(m, BIO_WRITE, pos, len, err, start_ns);
@@ -249,6 +250,7 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 		folio_drop(e, f);
 	else
 		folio_unlock(e, f);
+	wb_io_end(m->wb, err ? 0 : (long)(min_folio_bytes(m) / PAGE_BYTES));
 	mem_wake(e);
 	return err;
 }

@@ -156,7 +156,7 @@ void writeback_end(struct bio *bio)
 	ended_free(&end);
 	paranoid_leave();
 	wb_bio_put(m->wb, b);
-	atomic_fetch_sub(&m->wb->in_flight, 1);
+	wb_io_end(m->wb, err ? 0 : (long)(bio->len / PAGE_BYTES));
 	mem_wake(e);
 	mapping_io_put(m);
 	if (batch)

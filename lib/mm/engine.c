@@ -61,8 +61,12 @@ static void set_limits(struct engine_limits *l,
 	/* Two of the largest minimum folios at least: a write may need both
 	 * ends at a time. */
 	l->dirty_pages = MAX(l->dirty_pages, 32l);
-	l->wake_pages = l->dirty_pages - l->dirty_pages / 8;
-	l->background_pages = l->dirty_pages / 4;
+	l->background_pages = (long)(opts->background_bytes / PAGE_BYTES);
+	if (!opts->background_bytes)
+		l->background_pages = l->dirty_pages / 4;
+	/* As in the kernel: not so near that writers would never run freely. */
+	if (l->background_pages >= l->dirty_pages)
+		l->background_pages = l->dirty_pages / 2;
 	l->edge_pages = (long)(opts->edge_bytes / PAGE_BYTES);
 	if (!opts->edge_bytes)
 		l->edge_pages = l->dirty_pages / 4 * 3;

@@ -34,8 +34,7 @@ struct bio_list {
  * struct engine_limits - what the options came to
  * @memory_bytes: the budget; @fixed_bytes: of it, everything but pages
  * @dirty_pages: DIRTY and WRITEBACK at most
- * @wake_pages: those who wait for memory are woken when so many are left dirty
- * @background_pages: from here on cached dirty data is written
+ * @background_pages: from here on cached dirty data is written; see throttle.h
  * @edge_pages: incomplete edges at most
  * @open_nodes: from so many open nodes on, uncached writers that run ahead
  *	wait before they open further ones (R5)
@@ -46,7 +45,7 @@ struct bio_list {
  */
 struct engine_limits {
 	size_t memory_bytes, fixed_bytes;
-	long dirty_pages, wake_pages, background_pages, edge_pages, failing_pages;
+	long dirty_pages, background_pages, edge_pages, failing_pages;
 	long open_nodes;
 	unsigned kick_nodes;
 	unsigned max_order;
@@ -66,6 +65,7 @@ struct dbh_engine {
 	struct control *control; /* the control room's, or NULL */
 
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
+	_Atomic uint32_t limits_ms; /* of dirty_limits_update() */
 	_Atomic long nr_edges; /* incomplete; pages */
 	_Atomic long nr_open_nodes; /* see struct node */
 	_Atomic long node_closes; /* since the last wake of open_waitq */
@@ -98,7 +98,7 @@ struct dbh_engine {
 
 /** Sizes and limits from the options; see struct dbh_options. */
 struct engine_options {
-	size_t memory_bytes, dirty_bytes, edge_bytes;
+	size_t memory_bytes, dirty_bytes, background_bytes, edge_bytes;
 	unsigned queue_depth, expire_ms;
 	enum ioq_method method;
 };

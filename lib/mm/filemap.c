@@ -17,6 +17,8 @@
 
 void folio_discard(struct dbh_engine *e, struct folio *f)
 {
+	struct wb *wb;
+
 	assert(!(f->flags & FOLIO_WRITEBACK));
 	dirty_uncharge(f);
 	lru_move(e, f, 0);
@@ -24,9 +26,11 @@ void folio_discard(struct dbh_engine *e, struct folio *f)
 		coverage_reset(&f->cov, &e->pool, (unsigned)folio_bytes(f));
 	if (f->flags & FOLIO_ACCOUNTED)
 		folio_change_flags(f, 0, FOLIO_ACCOUNTED);
+	wb = f->mapping->wb;
 	folio_remove(f);
 	folio_unlock(e, f);
 	folio_free(e, f);
+	dirty_wake(wb);
 }
 
 void folio_drop(struct dbh_engine *e, struct folio *f)
@@ -242,18 +246,25 @@ static int folio_create(struct mapping *m, uint64_t pos, size_t len,
 			order--;
 	}
 	pages = 1l << order;
-	if (!dirty_reserve(e, pages))
-		goto wait;
+	if (!dirty_reserve(m->wb, pages)) {
+		/* Rather a small folio than none. */
+		order = m->min_order;
+		pages = 1l << order;
+		if (!dirty_reserve(m->wb, pages)) {
+			err = dirty_limit_wait(m->wb, pages, w);
+			return err ? err : -EEXIST;
+		}
+	}
 	f = folio_alloc(e, order, m->min_order);
 	if (!f) {
-		dirty_unreserve(e, pages);
+		dirty_unreserve(m->wb, pages);
 		goto wait;
 	}
-	dirty_unreserve(e, pages - (long)folio_pages(f));
+	dirty_unreserve(m->wb, pages - (long)folio_pages(f));
 	pages = (long)folio_pages(f);
 	err = folio_insert(m, f, index);
 	if (err) {
-		dirty_unreserve(e, pages);
+		dirty_unreserve(m->wb, pages);
 		if (err == -EEXIST)
 			return -EEXIST;
 		goto wait;
@@ -321,8 +332,13 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 	    (n < folio_bytes(f) || (flags & FILEMAP_LENT)) &&
 	    !reserve_coverage(e, f, (unsigned)off, (unsigned)(off + n)))
 		goto wait;
-	if (!dirty_charge(f))
-		goto wait;
+	if (!dirty_charge(f)) {
+		long pages = (long)folio_pages(f);
+
+		folio_unlock(e, f);
+		err = dirty_limit_wait(m->wb, pages, w);
+		return err ? err : -EEXIST;
+	}
 	*out = f;
 	return 0;
 wait:
@@ -362,6 +378,7 @@ int filemap_write_begin(struct mapping *m, struct folio_batch *b, uint64_t pos,
 			size_t len, unsigned flags, struct waiter *w)
 {
 	struct dbh_engine *e = m->engine;
+	int err;
 
 	b->pos = pos;
 	b->len = 0;
@@ -369,11 +386,14 @@ int filemap_write_begin(struct mapping *m, struct folio_batch *b, uint64_t pos,
 	if (unlikely(atomic_load_explicit(&m->failing, memory_order_relaxed)) &&
 	    atomic_load(&m->nr_dirty) >= e->limit.failing_pages)
 		return -(int)(errseq_sample(&m->wb_err) & ERRSEQ_ERRNO);
+	err = balance_dirty_pages(m->wb, len, w);
+	if (err)
+		return err;
 	while (b->len < len && b->nr < FOLIO_BATCH_MAX) {
 		struct folio *f;
-		int err = get_folio(m, pos, len - b->len, flags,
-				    b->nr ? NULL : w, &f);
 
+		err = get_folio(m, pos, len - b->len, flags,
+				b->nr ? NULL : w, &f);
 		if (err)
 			return b->nr ? 0 : err;
 		b->folio[b->nr++] = f;

@@ -220,9 +220,11 @@ static bool flush_dirty(struct flusher *fl, bool pressure)
 	struct dbh_engine *e = fl->e;
 	uint32_t age = fl->e->limit.expire_ms;
 	uint64_t bios = atomic_load(&e->stats.write_bios);
+	long background, thresh;
 	struct mapping *m;
 
-	if (pressure || cached_dirty(fl->wb) > e->limit.background_pages)
+	wb_dirty_limits(fl->wb, &background, &thresh);
+	if (pressure || cached_dirty(fl->wb) > background)
 		age = 0;
 	/* By age all of them, each goes to the young end; for room one at a
 	 * time, and the next round sees whether more is needed. */
@@ -329,6 +331,7 @@ static void safety_net(struct flusher *fl)
 		mem_wake_some(e);
 	if (waitq_active(&e->open_waitq))
 		open_wake_all(e);
+	throttle_tick(fl->wb);
 }
 
 /*
@@ -408,7 +411,7 @@ static uint32_t next_look_ms(struct flusher *fl)
 	uint32_t ms = UINT32_MAX;
 
 	if (fl->idle_ns || waitq_active(&e->mem_waitq) ||
-	    waitq_active(&e->open_waitq))
+	    waitq_active(&e->open_waitq) || throttle_waiters(wb))
 		return WAITERS_TICK_MS;
 	mutex_lock(&wb->list_lock);
 	if (!list_empty(&wb->partial) || !list_empty(&wb->ready))
@@ -440,7 +443,10 @@ static void flush_round(struct flusher *fl)
 	bool wrote;
 
 	/* Pressure is told once; the waiters are still there. */
-	pressure |= waitq_active(&e->mem_waitq);
+	pressure |= waitq_active(&e->mem_waitq) ||
+		    waitq_active(&fl->wb->dt.limited) ||
+		    (waitq_active(&fl->wb->dt.throttled) &&
+		     !atomic_load(&fl->wb->in_flight));
 	wrote = flush_uncached(fl, pressure);
 	retry_failing(fl);
 	if (!wrote && pressure && !atomic_load(&fl->wb->in_flight)) {

@@ -117,6 +117,9 @@ static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
 	}
 	expect("DIRTY", wb_stat(wb, WB_DIRTY), dev.dirty);
 	expect("WRITEBACK", wb_stat(wb, WB_WRITEBACK), dev.writeback);
+	/* What writers have reserved and not yet dirtied is more. */
+	expect("a device's dirty limit's count is enough",
+	       atomic_load(&wb->dt.nr_dirty) >= dev.busy, true);
 	expect("a device's edges", atomic_load(&wb->nr_edges), dev.edges);
 	expect("DONTCACHE_DIRTY", wb_stat(wb, WB_DONTCACHE_DIRTY),
 	       dev.dontcache_dirty);

@@ -213,22 +213,7 @@ static void pressure_all(struct dbh_engine *e)
  * safety net. */
 static bool worth_waking(struct dbh_engine *e)
 {
-	return atomic_load(&e->nr_dirty) <= e->limit.wake_pages;
-}
-
-void throttle_begin(struct dbh_engine *e, struct waiter *w)
-{
-	stat_inc(e, throttled);
-	w->since_ns = clock_ns();
-}
-
-void throttle_end(struct dbh_engine *e, struct waiter *w)
-{
-	if (likely(!w->since_ns))
-		return;
-	hist_record(&e->stats.latency[LATENCY_THROTTLE],
-		    clock_ns() - w->since_ns);
-	w->since_ns = 0;
+	return pool_nr_free(&e->pool) >= e->pool.nr_pages / 16;
 }
 
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w)

@@ -31,10 +31,6 @@ void lru_move(struct dbh_engine *e, struct folio *f, uint32_t on);
  * Return: -EIOCBQUEUED; 0: look again; -EAGAIN without a waiter
  */
 int mem_wait(struct dbh_engine *e, uint32_t seq, struct waiter *w);
-/** Who is about to queue @w, for memory or for neighbours, is throttled (R12),
- * until throttle_end(), which its owner calls when it goes on. */
-void throttle_begin(struct dbh_engine *e, struct waiter *w);
-void throttle_end(struct dbh_engine *e, struct waiter *w);
 /** Pages or nodes were freed, or dirty pages cleaned. */
 void mem_wake(struct dbh_engine *e);
 void mem_wake_some(struct dbh_engine *e);

@@ -33,7 +33,7 @@ static void wb_bio_submit(struct wb_bio *b)
 	b->bio.store = b->m->store;
 	b->bio.op = BIO_WRITE;
 	b->bio.end_io = writeback_end;
-	atomic_fetch_add(&b->m->wb->in_flight, 1);
+	wb_io_begin(b->m->wb);
 	mapping_io_get(b->m);
 	bio_start_io_acct(b->m, &b->bio);
 	bio_submit(&b->bio);
@@ -83,7 +83,7 @@ static void collect_submit_beyond(struct collect *c, struct wb_bio *b)
 	}
 	b->bio.status = err;
 	mapping_io_get(m);
-	atomic_fetch_add(&m->wb->in_flight, 1);
+	wb_io_begin(m->wb);
 	writeback_end(&b->bio);
 }
 
