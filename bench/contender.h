@@ -23,6 +23,7 @@ struct target {
 	bool warm; /* read the whole file into the contender's cache */
 	uint64_t budget_bytes; /* of the engine; 0: its default */
 	uint64_t dirty_bytes; /* of the engine; 0: its default */
+	unsigned kick; /* of the engine: enum dbh_kick */
 	const char *control_path; /* of the engine's control socket; or NULL */
 	const char *hot_path; /* read it into the contender's cache; or NULL */
 };

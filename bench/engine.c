@@ -81,7 +81,8 @@ static int engine_open(const struct target *t, struct contender **out)
 	struct dbh_options opts = { .struct_size = sizeof(opts),
 				    .memory_bytes = t->budget_bytes,
 				    .dirty_bytes = t->dirty_bytes,
-				    .control_path = t->control_path };
+				    .control_path = t->control_path,
+				    .kick = t->kick };
 	struct contender *c = calloc(1, sizeof(*c));
 	int ret;
 

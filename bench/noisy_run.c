@@ -201,6 +201,7 @@ static int open_contender(struct scene *s)
 	const struct run *run = s->run;
 	struct target t = { .path = run->place->file,
 			    .control_path = run->o->control_path,
+			    .kick = run->o->kick,
 			    .hot_path = engine_has_hot(run) ? run->place->hot :
 							      NULL };
 

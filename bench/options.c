@@ -26,6 +26,8 @@ void options_help_place(void)
 {
 	fputs("  --rounds N          counted runs of each case (default 3)\n"
 	      "  --budget SIZE       memory of the engine (at least 1M)\n"
+	      "  --kick WHO          who starts its writeback: flusher (default), "
+	      "inline\n"
 	      "  --control PATH      its control socket, for dropbehind stat "
 	      "and trace\n"
 	      "  --dir DIR           where to write (default $TMPDIR or the "
@@ -137,6 +139,19 @@ static bool parse_rounds(struct bench_options *o, const char *text)
 static bool parse_budget(struct bench_options *o, const char *text)
 {
 	return value_size("--budget", text, MIB, &o->budget_bytes);
+}
+
+static bool parse_kick(struct bench_options *o, const char *text)
+{
+	if (!strcmp(text, "flusher"))
+		o->kick = DBH_KICK_FLUSHER;
+	else if (!strcmp(text, "inline"))
+		o->kick = DBH_KICK_INLINE;
+	else {
+		complain("--kick: %s is not one of flusher, inline", text);
+		return false;
+	}
+	return true;
 }
 
 static bool parse_control(struct bench_options *o, const char *text)
@@ -259,6 +274,7 @@ static const struct option_def shared_defs[] = {
 	{ "total", required_argument, parse_total },
 	{ "rounds", required_argument, parse_rounds },
 	{ "budget", required_argument, parse_budget },
+	{ "kick", required_argument, parse_kick },
 	{ "control", required_argument, parse_control },
 	{ "dir", required_argument, parse_dir },
 	{ "scratch", optional_argument, parse_scratch },

@@ -39,6 +39,7 @@ struct bench_options {
 	bool latency; /* the table has it too */
 	bool json;
 	uint64_t budget_bytes; /* of the engine; 0: its default */
+	unsigned kick; /* who starts its writeback: enum dbh_kick */
 	const char *control_path; /* of its control socket; NULL: none */
 	const char *dir; /* where the file goes; NULL: a default */
 	const char *scratch_fs; /* a fresh file system instead; NULL: no */

@@ -98,7 +98,8 @@ static int open_contender(const struct run *run, struct contender **out)
 			    .dsync = run->c->variant.dsync,
 			    .warm = run->o->warm,
 			    .budget_bytes = run->o->budget_bytes,
-			    .control_path = run->o->control_path };
+			    .control_path = run->o->control_path,
+			    .kick = run->o->kick };
 
 	return run->c->ops->open(&t, out);
 }

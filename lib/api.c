@@ -103,7 +103,8 @@ static int check_options(const struct dbh_options *o)
 {
 	if (o->memory_bytes && o->memory_bytes < MEMORY_MIN)
 		return -EINVAL;
-	if (o->queue_depth > QUEUE_DEPTH_MAX || o->io_method > DBH_IO_THREADS)
+	if (o->queue_depth > QUEUE_DEPTH_MAX || o->io_method > DBH_IO_THREADS ||
+	    o->kick > DBH_KICK_INLINE)
 		return -EINVAL;
 	return 0;
 }
@@ -145,6 +146,8 @@ DBH_PUBLIC int dbh_engine_create(const struct dbh_options *opts,
 		return err;
 	eo.memory_bytes = o.memory_bytes ? o.memory_bytes : default_memory();
 	eo.dirty_bytes = o.dirty_bytes;
+	eo.background_bytes = o.background_bytes;
+	eo.kick_inline = o.kick == DBH_KICK_INLINE;
 	eo.edge_bytes = o.edge_bytes;
 	eo.queue_depth = o.queue_depth ? o.queue_depth : QUEUE_DEPTH_DEFAULT;
 	eo.expire_ms = o.expire_ms ? o.expire_ms : EXPIRE_MS_DEFAULT;

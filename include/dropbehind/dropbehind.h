@@ -77,14 +77,26 @@ enum dbh_io_method {
 	DBH_IO_THREADS = 2, /* a pool of threads with preadv and pwritev */
 };
 
+/** Who starts the writeback of uncached data. Either way it is on its way within
+ * 100 ms, and a mapping that is just being written is not waited for. */
+enum dbh_kick {
+	DBH_KICK_FLUSHER = 0, /* the writer wakes the flusher, which lets runs
+			       * grow to large requests */
+	DBH_KICK_INLINE = 1, /* the writer starts it itself, at the end of a
+			      * blocking call, for what it has just written */
+};
+
 /**
  * struct dbh_options - how an engine is made; zero means the default
  * @struct_size: sizeof(struct dbh_options), so that it can grow
  * @memory_bytes: all memory of the engine: folios, their metadata, bounce and
  *	request buffers. At least 1 MiB. Default: the smaller of 256 MiB and an
  *	eighth of the machine's memory or of the cgroup's limit.
- * @dirty_bytes: dirty and written-back memory at most. Default: 3/4 of the
- *	memory for folios.
+ * @dirty_bytes: dirty and written-back memory at most, of all devices together.
+ *	Default: 3/4 of the memory for folios. A device alone may have 7/8 of
+ *	it, so that a slow one never blocks the writers to another. Writers
+ *	are slowed down, to the device's pace, from half way between the
+ *	background limit and the device's own limit on.
  * @edge_bytes: incomplete edges at most. Default: 3/4 of @dirty_bytes.
  * @queue_depth: requests in flight at most, 1 to 256. Default: 16.
  * @expire_ms: age at which dirty data and edges are written. Default: 30000.
@@ -95,6 +107,10 @@ enum dbh_io_method {
  *	answered. It goes with the engine. Its buffers are not in @memory_bytes:
  *	up to 300 KiB for each of at most 16 who ask, and 700 KiB once
  *	somebody has traced.
+ * @background_bytes: from so much dirty memory on cached data is written before
+ *	it comes of age; a device's own limit is in proportion. Default: 1/4
+ *	of @dirty_bytes; half of that where it is not less.
+ * @kick: enum dbh_kick.
  */
 struct dbh_options {
 	size_t struct_size;
@@ -105,6 +121,8 @@ struct dbh_options {
 	unsigned expire_ms;
 	unsigned io_method;
 	const char *control_path;
+	size_t background_bytes;
+	unsigned kick;
 };
 
 /**

@@ -54,6 +54,7 @@ static void set_limits(struct engine_limits *l,
 	l->fixed_bytes = opts->memory_bytes - pages * PAGE_BYTES;
 	l->queue_depth = opts->queue_depth;
 	l->expire_ms = opts->expire_ms;
+	l->kick_inline = opts->kick_inline;
 	l->dirty_pages = (long)(opts->dirty_bytes / PAGE_BYTES);
 	if (!opts->dirty_bytes)
 		l->dirty_pages = (long)(pages / 4 * 3);

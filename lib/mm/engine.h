@@ -41,6 +41,7 @@ struct bio_list {
  * @failing_pages: dirty pages of failing mappings at most
  * @kick_nodes: ready nodes that are worth a round of the flusher
  * @method: of issuing requests, the one in use
+ * @kick_inline: writers start writeback themselves (R11)
  * @max_order: of folios, so that a few of them do not take a small pool whole
  */
 struct engine_limits {
@@ -52,6 +53,7 @@ struct engine_limits {
 	unsigned queue_depth;
 	uint32_t expire_ms;
 	enum ioq_method method;
+	bool kick_inline;
 };
 
 struct dbh_engine {
@@ -101,6 +103,7 @@ struct engine_options {
 	size_t memory_bytes, dirty_bytes, background_bytes, edge_bytes;
 	unsigned queue_depth, expire_ms;
 	enum ioq_method method;
+	bool kick_inline;
 };
 
 int engine_create(const struct engine_options *opts, struct dbh_engine **out);

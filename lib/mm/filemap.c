@@ -174,7 +174,7 @@ void filemap_edge_complete(struct mapping *m, uint64_t pos)
 		folio_unlock(e, f);
 		return;
 	}
-	f->flags &= ~FOLIO_COMPLETE;
+	f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 	if (!(f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK))) {
 		folio_drop(e, f);
 		return;
@@ -194,7 +194,7 @@ void folio_mark_accessed(struct folio *f)
 	}
 	if (f->flags & FOLIO_DROPBEHIND)
 		folio_change_flags(f, 0, FOLIO_DROPBEHIND);
-	f->flags &= ~(FOLIO_COMPLETE | FOLIO_READ_ONCE);
+	f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED | FOLIO_READ_ONCE);
 	f->flags |= FOLIO_CACHED;
 	/* An edge keeps its place among the edges, which expire. */
 	if (!(f->flags & FOLIO_EDGE))
@@ -451,21 +451,22 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 				   (unsigned)n);
 		set |= FOLIO_EDGE;
 		clear |= FOLIO_DROPBEHIND;
-		f->flags &= ~FOLIO_COMPLETE;
+		f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 	}
 	if (complete)
 		f->flags |= FOLIO_UPTODATE;
 	if (!uncached) {
 		f->flags |= FOLIO_CACHED;
-		f->flags &= ~FOLIO_COMPLETE;
+		f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 		clear |= FOLIO_DROPBEHIND;
 	}
 	f->flags &= ~FOLIO_READ_ONCE;
 	if (complete && uncached && !(f->flags & FOLIO_CACHED)) {
 		if ((flags & DBH_DEFER) && !(f->flags & FOLIO_DROPBEHIND)) {
-			f->flags |= FOLIO_COMPLETE;
+			f->flags |= FOLIO_COMPLETE |
+				    (whole ? FOLIO_DEFERRED : 0);
 		} else {
-			f->flags &= ~FOLIO_COMPLETE;
+			f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 			set |= FOLIO_DROPBEHIND;
 		}
 	}

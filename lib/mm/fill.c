@@ -209,7 +209,7 @@ static void edge_evict(struct fill *fill, struct folio *f)
 		fill->folio = f;
 		fill->m = m;
 		fill->bio.status = 0;
-		f->flags &= ~FOLIO_COMPLETE;
+		f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 		evict_filled(fill);
 		fill_put(m->wb, fill);
 		return;

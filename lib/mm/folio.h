@@ -40,6 +40,8 @@ struct mapping;
  *		   or a place-holder, locked while it is read
  *   EDGE	   coverage counts; incomplete; never DROPBEHIND, COMPLETE
  *   COMPLETE	   covered whole by deferred writes, not marked
+ *   DEFERRED	   and that by one write: dropped by the writeback that cleans it,
+ *		   which a sync starts
  *   DROPBEHIND	   to be dropped by the writeback that cleans it
  *   WRITEBACK	   a bio reads its memory: no byte changes; never DIRTY
  *   CACHED	   a cached access has touched it (R3): never DROPBEHIND
@@ -61,6 +63,7 @@ enum folio_flags {
 	FOLIO_ON_LRU = 1u << 13, /* linked in lru.cached */
 	FOLIO_ON_ONCE = 1u << 14, /* linked in lru.once */
 	FOLIO_EVICTING = 1u << 15, /* edge on its way out; see edge_evict() */
+	FOLIO_DEFERRED = 1u << 16, /* COMPLETE, of a single write */
 };
 
 #define FOLIO_ACCOUNTED                                          \

@@ -166,6 +166,7 @@ struct owner {
  * @sync: group commit (R14)
  * @mtime_pending: data was written since @mtime was set; @mtime: what fstat said
  *	last, under @mtime_lock
+ * @kicking: a writer is just starting writeback (R11); atomic
  * @open_hint: no node before it (base) is open
  * @owner: other programs (R22)
  * @io: requests in flight, which use the store
@@ -204,6 +205,7 @@ struct mapping {
 	_Atomic bool mtime_pending;
 	struct mutex mtime_lock;
 	struct timespec mtime;
+	_Atomic bool kicking;
 	_Atomic pgoff_t open_hint;
 	struct owner owner;
 	_Atomic uint32_t io;

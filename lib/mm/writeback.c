@@ -184,6 +184,12 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 		return COLLECT_FULL;
 	}
 	collect_add(c, f);
+	if (f->flags & FOLIO_DEFERRED) {
+		/* Nobody completes it: its writer covered it whole. */
+		f->flags &= ~(FOLIO_DEFERRED | FOLIO_COMPLETE);
+		folio_change(n, f, FOLIO_DROPBEHIND, 0);
+		lru_move(e, f, 0);
+	}
 	if (f->flags & FOLIO_DROPBEHIND)
 		n->sent |= folio_mask(f);
 	folio_change(n, f, FOLIO_WRITEBACK, FOLIO_DIRTY);
@@ -316,6 +322,23 @@ uint64_t writeback_range(struct mapping *m, pgoff_t first, pgoff_t last,
 	if (c.tail != NO_TAIL && mode != WRITEBACK_ALL)
 		writeback_tail(m, &pos);
 	return c.tail;
+}
+
+void writeback_kick_range(struct mapping *m, pgoff_t first, pgoff_t last)
+{
+	struct dbh_engine *e = m->engine;
+
+	if (atomic_exchange(&m->kicking, true)) {
+		stat_inc(e, kick_skips);
+		return;
+	}
+	if (mapping_due(m)) {
+		stat_inc(e, kicks);
+		trace_kick(m->wb,
+			   (uint64_t)wb_stat(m->wb, WB_DONTCACHE_DIRTY), 0);
+		writeback_range(m, first, last, WRITEBACK_DROPBEHIND, NULL);
+	}
+	atomic_store(&m->kicking, false);
 }
 
 /* ---- waiting --------------------------------------------------------- */

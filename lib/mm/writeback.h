@@ -75,6 +75,14 @@ unsigned edges_evict(struct wb *wb, unsigned max, uint32_t min_age_ms);
 /* ---- the flusher ----------------------------------------------------- */
 
 void *flusher_main(void *wb);
+/**
+ * writeback_kick_range - start writing what a writer has just written (R11)
+ *
+ * What may be dropped of pages [@first, @last], unless somebody is at that for
+ * this mapping already: it is left to the flusher then.
+ * Context: may sleep for requests; no folio is held.
+ */
+void writeback_kick_range(struct mapping *m, pgoff_t first, pgoff_t last);
 /** Ask the flusher to look now. Any context. */
 void wb_kick(struct wb *wb);
 

@@ -524,6 +524,20 @@ int request_step(struct request *req, bool may_sleep)
 	return 0;
 }
 
+/* R11: a writer that starts writeback itself. What is stable was written, and
+ * what is deferred its writer sees to (R6). */
+static void request_kick(struct request *req)
+{
+	struct mapping *m = req->file->m;
+	uint64_t last = req->start + req->done - 1;
+
+	if (!m->engine->limit.kick_inline || !req->write || !req->done ||
+	    is_stable(req) ||
+	    (req->flags & (DBH_DONTCACHE | DBH_DEFER)) != DBH_DONTCACHE)
+		return;
+	writeback_kick_range(m, req->start >> PAGE_SHIFT, last >> PAGE_SHIFT);
+}
+
 ssize_t request_run(struct request *req)
 {
 	struct thread_waiter tw;
@@ -534,5 +548,6 @@ ssize_t request_run(struct request *req)
 		request_measure_wait(req);
 		thread_waiter_sleep(&tw);
 	}
+	request_kick(req);
 	return req->result;
 }

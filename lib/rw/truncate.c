@@ -144,7 +144,7 @@ static void clip_end_block(struct folio *f, uint64_t size)
 		coverage_clip(&f->cov, bytes, keep);
 	} else if (f->flags & (FOLIO_DROPBEHIND | FOLIO_COMPLETE)) {
 		/* The block of the end is whole no more (R16). */
-		f->flags &= ~FOLIO_COMPLETE;
+		f->flags &= ~(FOLIO_COMPLETE | FOLIO_DEFERRED);
 		coverage_init(&f->cov);
 		coverage_add(&f->cov, bytes, 0, keep);
 		folio_change_flags(f, FOLIO_EDGE, FOLIO_DROPBEHIND);
