@@ -6,6 +6,8 @@
  * wb->ready and wb->partial belongs to wb->list_lock; the flusher takes a node
  * off under it and then looks at the node under node->lock. A change that
  * finds the node on a list leaves it there: the flusher has yet to look.
+ *
+ * models/accounting.pml checks the setter, and the dirty limit.
  */
 #include "mm/backing_dev.h"
 

@@ -6,6 +6,8 @@
  * Runs in the completion thread. A folio under writeback is in exactly one
  * bio, whose end takes the folio's lock, then the node's; while it holds a
  * node it only tries the lock of the next folio.
+ *
+ * models/edge.pml checks this against writers, syncs and eviction.
  */
 #include "mm/writeback.h"
 

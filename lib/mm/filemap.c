@@ -5,6 +5,8 @@
  * What a write does to a folio is decided in write_done(): the rules R1 to R3
  * and R6 stand there. A batch locks folios in ascending order and waits only
  * while it holds none, so that no two writers wait for each other.
+ *
+ * models/edge.pml checks edges, from the first write to the drop.
  */
 #include "mm/filemap.h"
 

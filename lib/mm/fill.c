@@ -5,6 +5,8 @@
  * Missing bytes are fetched only when somebody needs them (R4): zero behind
  * the on-disk end, and otherwise by a direct read, into a bounce buffer, since
  * the folio holds the newer bytes. The folio stays locked all the while.
+ *
+ * models/edge.pml checks how edges are filled and evicted.
  */
 #include <string.h>
 

@@ -7,6 +7,8 @@
  * its bytes. Bios grow across nodes while the file goes on without a hole.
  * What goes beyond the on-disk end is disk_end.c's, what follows a bio
  * end_io.c's.
+ *
+ * models/edge.pml checks this against writers and the ends of bios.
  */
 #include "mm/writeback.h"
 

@@ -12,6 +12,8 @@
  * the other's round is under way. So a leader waits a part of a round's time
  * for those of the last round to come back: one round then serves all, and
  * their blocks go to disk whole.
+ *
+ * models/group_commit.pml checks the group.
  */
 #include <errno.h>
 #include <stdlib.h>
