@@ -90,24 +90,19 @@ static const struct store_lease_ops *lease_ops(const struct mapping *m)
 
 /* ---- the setter ------------------------------------------------------ */
 
-static bool legal(enum owner_state from, enum owner_state to)
-{
-	static const bool table[NR_OWNER_STATES][NR_OWNER_STATES] = {
-		[OWNER_OWNED] = { [OWNER_OWNED] = true, /* upgraded */
-				  [OWNER_BREAKING] = true,
-				  [OWNER_SHARED] = true,
-				  [OWNER_UNSUPPORTED] = true },
-		[OWNER_BREAKING] = { [OWNER_SHARED] = true },
-		[OWNER_SHARED] = { [OWNER_OWNED] = true,
-				   [OWNER_SHARED] = true, /* upgraded */
-				   [OWNER_UNSUPPORTED] = true },
-		[OWNER_UNSUPPORTED] = { [OWNER_OWNED] = true,
-					[OWNER_SHARED] = true,
-					[OWNER_UNSUPPORTED] = true },
-	};
-
-	return table[from][to];
-}
+static const bool legal[NR_OWNER_STATES][NR_OWNER_STATES] = {
+	[OWNER_OWNED] = { [OWNER_OWNED] = true, /* upgraded */
+			  [OWNER_BREAKING] = true,
+			  [OWNER_SHARED] = true,
+			  [OWNER_UNSUPPORTED] = true },
+	[OWNER_BREAKING] = { [OWNER_SHARED] = true },
+	[OWNER_SHARED] = { [OWNER_OWNED] = true,
+			   [OWNER_SHARED] = true, /* upgraded */
+			   [OWNER_UNSUPPORTED] = true },
+	[OWNER_UNSUPPORTED] = { [OWNER_OWNED] = true,
+				[OWNER_SHARED] = true,
+				[OWNER_UNSUPPORTED] = true },
+};
 
 static void set_state_locked(struct mapping *m, enum owner_state to)
 {
@@ -115,7 +110,8 @@ static void set_state_locked(struct mapping *m, enum owner_state to)
 	enum owner_state from = mapping_owner(m);
 
 	assert_held(&e->owners->lock);
-	assert(legal(from, to));
+	assert(legal[from][to]);
+	(void)legal; /* without asserts */
 	atomic_fetch_sub(&e->stats.files[from], 1);
 	atomic_fetch_add(&e->stats.files[to], 1);
 	/* release: pairs with mapping_owner() */
@@ -228,7 +224,7 @@ static void break_job(struct owners *o, struct mapping *m)
  * knows of @m yet. */
 static void decide(struct owners *o, struct mapping *m, int err)
 {
-	enum owner_state state = !err		 ? OWNER_OWNED :
+	enum owner_state state = !err		? OWNER_OWNED :
 				 err == -EAGAIN ? OWNER_SHARED :
 						  OWNER_UNSUPPORTED;
 
@@ -335,8 +331,7 @@ static uint32_t look(struct owners *o)
 
 	mutex_lock(&o->lock);
 	list_for_each(pos, &o->all) {
-		struct mapping *m = list_entry(pos, struct mapping,
-					       owner.link);
+		struct mapping *m = list_entry(pos, struct mapping, owner.link);
 
 		next = MIN(next, look_at_locked(o, m));
 	}
@@ -403,8 +398,7 @@ static struct owners *owners_create(void)
 	list_init(&o->jobs);
 	if (!engine_thread(&o->thread[0], "dbh-lease", job_main, o))
 		o->nr = 1;
-	if (!o->nr ||
-	    engine_thread(&o->watcher, "dbh-owner", watch_main, o)) {
+	if (!o->nr || engine_thread(&o->watcher, "dbh-owner", watch_main, o)) {
 		owners_free(o);
 		return NULL;
 	}
@@ -451,8 +445,7 @@ void owner_start_locked(struct mapping *m)
 	mutex_unlock(&o->lock);
 	/* A signal that came before it was in the list found nothing. */
 	if (mapping_owner(m) == OWNER_SHARED ||
-	    (mapping_owner(m) == OWNER_OWNED &&
-	     lease_ops(m)->broken(m->store)))
+	    (mapping_owner(m) == OWNER_OWNED && lease_ops(m)->broken(m->store)))
 		notify(o);
 }
 
@@ -514,8 +507,7 @@ void owner_revalidate(struct mapping *m)
 	struct stat st;
 
 	if (likely(mapping_owner(m) != OWNER_UNSUPPORTED) ||
-	    atomic_load(&m->nr_dirty) ||
-	    m->store->ops->stat(m->store, &st) ||
+	    atomic_load(&m->nr_dirty) || m->store->ops->stat(m->store, &st) ||
 	    (uint64_t)st.st_size == i_size_read(m))
 		return;
 	/* Not waited for: who has it may need the thread we are in. */
