@@ -50,6 +50,11 @@ static const struct metric metrics[] = {
 	  "sync", "waiters_max", 1 },
 	{ "throttled_total", "counter",
 	  "Waits for memory or for neighbours.", NULL, "throttled", 1 },
+	{ "dirty_thresh_bytes", "gauge",
+	  "Dirty or being written, at most.", "pages", "dirty_thresh", PAGE },
+	{ "background_thresh_bytes", "gauge",
+	  "From so much dirty on, cached data is written.", "pages",
+	  "background_thresh", PAGE },
 };
 
 static const struct metric bdi_metrics[] = {
@@ -62,6 +67,12 @@ static const struct metric bdi_metrics[] = {
 	  "dirtied", PAGE },
 	{ "bdi_written_bytes_total", "counter", "Cleaned by writeback.", NULL,
 	  "written", PAGE },
+	{ "bdi_dirty_thresh_bytes", "gauge",
+	  "Dirty or being written, at most, for this device now.", NULL,
+	  "dirty_thresh", PAGE },
+	{ "bdi_write_bandwidth_bytes", "gauge",
+	  "Written in a second while there is something to write.", NULL,
+	  "write_bandwidth", 1 },
 	{ "bdi_b_dirty", "gauge", "Files with dirty pages.", NULL, "b_dirty",
 	  1 },
 	{ "bdi_b_io", "gauge", "Nodes in the flusher's round.", NULL, "b_io",

@@ -44,26 +44,36 @@ static void lists(const json_t *bdi)
 		line(names[i], stat_number(bdi, NULL, names[i]), "");
 }
 
-static void counters(const char *prefix, const json_t *bdi)
+/* @all: limits of all devices; NULL: they are not shown. */
+static void counters(const char *prefix, const json_t *bdi, const json_t *all)
 {
+	char label[40];
+
 	kb(prefix, "Writeback", bdi, "writeback");
 	kb(prefix, "Reclaimable", bdi, "dirty");
 	kb(prefix, "DontcacheDirty", bdi, "dontcache_dirty");
+	kb(prefix, "DirtyThresh", bdi, "dirty_thresh");
+	if (all) {
+		kb("", "DirtyThresh", all, "dirty_thresh");
+		kb("", "BackgroundThresh", all, "background_thresh");
+	}
 	kb(prefix, "Dirtied", bdi, "dirtied");
 	kb(prefix, "Written", bdi, "written");
+	snprintf(label, sizeof(label), "%sWriteBandwidth", prefix);
+	line(label, stat_number(bdi, NULL, "write_bandwidth") / 1024, "kBps");
 }
 
-static void put_bdi(const json_t *bdi)
+static void put_bdi(const json_t *bdi, const json_t *all)
 {
 	printf("bdi %s\n", json_string_value(json_object_get(bdi, "dev")));
-	counters("Bdi", bdi);
+	counters("Bdi", bdi, all);
 	lists(bdi);
 	state(bdi);
 	/* A device has one writeback context, as in a kernel without cgroups,
 	 * which says that its group is 1. */
 	putchar('\n');
 	line("WbCgIno", 1, "");
-	counters("Wb", bdi);
+	counters("Wb", bdi, NULL);
 	lists(bdi);
 	state(bdi);
 	putchar('\n');
@@ -128,7 +138,7 @@ void stat_text(const json_t *stat)
 	size_t i;
 
 	json_array_foreach(json_object_get(stat, "bdi"), i, at)
-		put_bdi(at);
+		put_bdi(at, json_object_get(stat, "pages"));
 	put_group(stat, "memory, bytes", "memory");
 	put_group(stat, "edges", "edges");
 	put_group(stat, "kicks", "kicks");

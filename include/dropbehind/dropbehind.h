@@ -425,6 +425,7 @@ struct dbh_stats {
 	struct dbh_latency latency_throttle; /* the waits of @throttled */
 	uint64_t lease_breaks; /* opens by other programs that waited for us */
 	uint64_t files_shared, files_unsupported; /* enum dbh_lease, now */
+	uint64_t dirty_thresh, background_thresh; /* pages, of all devices */
 };
 int dbh_stats(struct dbh_engine *engine, struct dbh_stats *stats);
 
@@ -446,6 +447,11 @@ int dbh_stats(struct dbh_engine *engine, struct dbh_stats *stats);
  * @b_dirty_time: always 0: there is no lazy time stamp; a file's times are set
  *	by the write itself
  * @state: DBH_WB_...
+ * @dirty_thresh: pages dirty or under writeback at most, as the limits of all
+ *	devices are reckoned now
+ * @background_thresh: dirty pages from which on cached data is written
+ * @write_bandwidth: bytes that it writes in a second while it has something to
+ *	write, smoothed; before it has written, a guess of 100 MiB
  */
 struct dbh_bdi_stats {
 	size_t struct_size; /* set by the caller */
@@ -454,6 +460,8 @@ struct dbh_bdi_stats {
 	uint64_t dirtied, written; /* pages, ever */
 	uint64_t b_dirty, b_io, b_more_io, b_dirty_time;
 	uint64_t state;
+	uint64_t dirty_thresh, background_thresh;
+	uint64_t write_bandwidth;
 };
 
 /**

@@ -38,6 +38,8 @@ static const struct field page_fields[] = {
 	FIELD(stats, "dontcache_dirty", dontcache_dirty),
 	FIELD(stats, "dirtied", dirtied),
 	FIELD(stats, "written", written),
+	FIELD(stats, "dirty_thresh", dirty_thresh),
+	FIELD(stats, "background_thresh", background_thresh),
 };
 static const struct field edge_fields[] = {
 	FIELD(stats, "live", edges_live),
@@ -66,6 +68,9 @@ static const struct field bdi_fields[] = {
 	FIELD(bdi_stats, "b_more_io", b_more_io),
 	FIELD(bdi_stats, "b_dirty_time", b_dirty_time),
 	FIELD(bdi_stats, "state", state),
+	FIELD(bdi_stats, "dirty_thresh", dirty_thresh),
+	FIELD(bdi_stats, "background_thresh", background_thresh),
+	FIELD(bdi_stats, "write_bandwidth", write_bandwidth),
 };
 static const struct field latency_fields[] = {
 	FIELD(latency, "count", count),	  FIELD(latency, "sum", sum_ns),

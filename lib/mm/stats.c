@@ -164,6 +164,8 @@ void engine_stats_read(struct dbh_engine *e, struct dbh_stats *s)
 	s->dontcache_dirty = wb_total(e, WB_DONTCACHE_DIRTY);
 	s->dirtied = wb_total(e, WB_DIRTIED);
 	s->written = wb_total(e, WB_WRITTEN);
+	s->dirty_thresh = (uint64_t)e->limit.dirty_pages;
+	s->background_thresh = (uint64_t)e->limit.background_pages;
 	s->edges_live = (uint64_t)atomic_load(&e->nr_edges);
 	latency_read(e, LATENCY_WRITE, &s->latency_write);
 	latency_read(e, LATENCY_READ, &s->latency_read);
@@ -189,6 +191,8 @@ static uint64_t wb_state(struct wb *wb)
 
 void wb_stats_read(struct wb *wb, struct dbh_bdi_stats *s)
 {
+	long background, thresh;
+
 	s->dev = wb->dev;
 	s->dirty = (uint64_t)wb_stat(wb, WB_DIRTY);
 	s->writeback = (uint64_t)wb_stat(wb, WB_WRITEBACK);
@@ -200,4 +204,8 @@ void wb_stats_read(struct wb *wb, struct dbh_bdi_stats *s)
 	s->b_more_io = atomic_load(&wb->nr_ready) +
 		       atomic_load(&wb->nr_partial);
 	s->state = wb_state(wb);
+	wb_dirty_limits(wb, &background, &thresh);
+	s->dirty_thresh = (uint64_t)thresh;
+	s->background_thresh = (uint64_t)background;
+	s->write_bandwidth = (uint64_t)wb_write_bandwidth(wb) * PAGE_BYTES;
 }

@@ -103,7 +103,8 @@ refused 1 'no such event' trace --events nonsense "$socket"
 # For people: every name that the kernel has, once.
 expect 0 BdiWriteback stat "$socket"
 for name in BdiWriteback BdiReclaimable BdiDontcacheDirty BdiDirtied BdiWritten \
-	WbCgIno WbWriteback WbReclaimable WbDontcacheDirty WbDirtied WbWritten; do
+	BdiDirtyThresh DirtyThresh BackgroundThresh BdiWriteBandwidth \
+	WbDirtyThresh WbWriteBandwidth WbCgIno WbWriteback WbReclaimable WbDontcacheDirty WbDirtied WbWritten; do
 	[ "$(grep -c "^$name: *[0-9]" "$work/out")" = 1 ] || fail "no one $name"
 done
 for name in b_dirty b_io b_more_io b_dirty_time state; do
