@@ -73,11 +73,15 @@ int wb_get_locked(struct dbh_engine *e, dev_t dev, struct wb **out)
 	return 0;
 }
 
-void wb_destroy(struct wb *wb)
+void wb_stop(struct wb *wb)
 {
 	atomic_store(&wb->stop, true);
 	event_set(&wb->kick);
 	pthread_join(wb->flusher, NULL);
+}
+
+void wb_destroy(struct wb *wb)
+{
 	ioq_destroy(wb->ioq);
 	free(wb);
 }

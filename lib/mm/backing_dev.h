@@ -78,6 +78,8 @@ int wb_get_locked(struct dbh_engine *e, dev_t dev, struct wb **out);
 /** Its ioq, made at the first call. engine->lock is held. Return: 0 or -errno */
 int wb_ioq_locked(struct wb *wb, struct ioq **out);
 /** End the flusher; nothing is dirty. */
+void wb_stop(struct wb *wb);
+/** All flushers have ended: they look at each other's devices. */
 void wb_destroy(struct wb *wb);
 
 /* All wbs of an engine, without a lock. */

@@ -141,6 +141,7 @@ void writeback_end(struct bio *bio)
 	struct batch *batch = b->batch;
 	struct ended end = { .m = m };
 	int err = bio->status;
+	long written = err ? 0 : (long)(bio->len / PAGE_BYTES);
 
 	bio_end_io_acct(m, bio);
 	if (unlikely(err))
@@ -158,7 +159,7 @@ void writeback_end(struct bio *bio)
 	ended_free(&end);
 	paranoid_leave();
 	wb_bio_put(m->wb, b);
-	wb_io_end(m->wb, err ? 0 : (long)(bio->len / PAGE_BYTES));
+	wb_io_end(m->wb, written);
 	mem_wake(e);
 	mapping_io_put(m);
 	if (batch)

@@ -157,9 +157,11 @@ out_free:
 
 void engine_free(struct dbh_engine *e)
 {
-	struct wb *wb = wb_first(e), *next;
+	struct wb *wb, *next;
 
-	for (; wb; wb = next) {
+	for (wb = wb_first(e); wb; wb = wb_next(wb))
+		wb_stop(wb);
+	for (wb = wb_first(e); wb; wb = next) {
 		next = wb_next(wb);
 		wb_destroy(wb);
 	}

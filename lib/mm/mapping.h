@@ -94,6 +94,8 @@ void node_table_fini(struct node_table *t);
  * @expected: so many will come if the last round's come back at once
  * @gathering: the leader waits for them; @gathered wakes it
  * @skip: rounds that do not wait, since waiting was in vain
+ * @holding: rounds, one after the other, in which somebody was held back;
+ *	@hold_skip: rounds in which nobody is. The leader's.
  */
 struct sync_group {
 	struct mutex lock;
@@ -104,6 +106,7 @@ struct sync_group {
 	bool gathering;
 	struct event gathered;
 	unsigned skip, in_vain;
+	unsigned holding, hold_skip;
 	uint64_t round_ns;
 };
 

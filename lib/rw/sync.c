@@ -11,7 +11,9 @@
  * Writers that sync in a loop would fall into two halves, each writing while
  * the other's round is under way. So a leader waits a part of a round's time
  * for those of the last round to come back: one round then serves all, and
- * their blocks go to disk whole.
+ * their blocks go to disk whole. For the same reason those who are a little
+ * ahead of the others wait for them: a range that the round leaves out has not
+ * been written yet, so that its waiter is none that the flush could serve.
  *
  * models/group_commit.pml checks the group.
  */
@@ -31,14 +33,21 @@
 /* After waiting in vain, so many rounds more go without, doubled each time. */
 #define GATHER_SKIP_MAX 64u
 
+/* Who is ahead of the first by up to so many times what is synced together waits
+ * for it, in so many rounds one after the other; then not for so many. */
+#define HOLD_NEAR 4u
+#define HOLD_ROUNDS 16u
+#define HOLD_SKIP 256u
+
 /**
  * struct sync_waiter - one who syncs; on its stack
- * @first, @last: pages
+ * @first, @last: pages; @pos, @bytes: what its caller asked for
  * @lead: it was woken to lead; set before that wake
  */
 struct sync_waiter {
 	struct list_head link;
 	pgoff_t first, last;
+	uint64_t pos, bytes;
 	bool datasync;
 	bool lead;
 	int err;
@@ -91,27 +100,12 @@ static int write_range(struct mapping *m, pgoff_t first, pgoff_t last)
 	return err ? err : res;
 }
 
-/* The ranges of a round, joined where they touch. */
+/* The ranges of a round, in ascending order, joined where they touch. */
 static int write_round(struct mapping *m, struct list_head *round)
 {
-	struct list_head *pos, sorted, *tmp;
+	struct list_head *pos;
 	int err = 0;
 
-	/* Into ascending order: they come nearly so. */
-	list_init(&sorted);
-	list_for_each_safe(pos, tmp, round) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
-		struct list_head *at = sorted.prev;
-
-		list_del(pos);
-		while (at != &sorted &&
-		       list_entry(at, struct sync_waiter, link)->first >
-			       sw->first)
-			at = at->prev;
-		list_add(pos, at);
-	}
-	list_splice_tail(&sorted, round);
 	for (pos = round->next; pos != round;) {
 		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
 						    link);
@@ -212,21 +206,109 @@ static void gather_locked(struct sync_group *g)
 	}
 }
 
-/* Take all who wait. Return: how many. */
+/* Into ascending order: they come nearly so. */
+static void sort_round(struct list_head *round)
+{
+	struct list_head *pos, sorted, *tmp;
+
+	list_init(&sorted);
+	list_for_each_safe(pos, tmp, round) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+		struct list_head *at = sorted.prev;
+
+		list_del(pos);
+		while (at != &sorted &&
+		       list_entry(at, struct sync_waiter, link)->pos > sw->pos)
+			at = at->prev;
+		list_add(pos, at);
+	}
+	list_splice_tail(&sorted, round);
+}
+
+/* What a round would be in one piece, in bytes; 0 if it is not of that kind:
+ * fewer than half of its ranges go on where another ends. */
+static uint64_t round_bytes(struct list_head *round)
+{
+	struct list_head *pos;
+	uint64_t bytes = 0, end = UINT64_MAX;
+	unsigned nr = 0, touching = 0;
+
+	list_for_each(pos, round) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+
+		touching += sw->pos <= end && end != UINT64_MAX;
+		end = sw->pos + sw->bytes;
+		bytes += sw->bytes;
+		nr++;
+	}
+	return touching >= nr / 2 ? bytes : 0;
+}
+
+/*
+ * Whoever is a round or a few ahead of the others waits for them, once or a few
+ * times: from then on the ranges of a round lie side by side, and make few
+ * bios with whole blocks. Writers who write far from each other are left
+ * alone; and if it goes on round after round it is in vain. The one who leads
+ * stays.
+ */
+static void hold_ahead(struct sync_group *g, struct list_head *round,
+		       const struct sync_waiter *leader)
+{
+	uint64_t start = list_first_entry(round, struct sync_waiter, link)->pos;
+	uint64_t bytes = round_bytes(round);
+	struct list_head *pos, *tmp, held;
+	unsigned nr = 0;
+
+	list_init(&held);
+	if (g->hold_skip) {
+		g->hold_skip--;
+		return;
+	}
+	list_for_each_safe(pos, tmp, round) {
+		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
+						    link);
+
+		if (sw->pos - start < bytes ||
+		    sw->pos - start >= bytes * HOLD_NEAR || sw == leader)
+			continue;
+		list_del(pos);
+		list_add_tail(pos, &held);
+		nr++;
+	}
+	g->holding = nr ? g->holding + 1 : 0;
+	if (g->holding > HOLD_ROUNDS) {
+		g->holding = 0;
+		g->hold_skip = HOLD_SKIP;
+	}
+	mutex_lock(&g->lock);
+	/* Before those who have come meanwhile. */
+	list_splice_tail(&g->waiting, &held);
+	list_splice_tail(&held, &g->waiting);
+	g->nr += nr;
+	mutex_unlock(&g->lock);
+}
+
+/* Take all who wait, but those who are told to wait for the others. Return: how
+ * many. */
 static unsigned take_round(struct mapping *m, struct list_head *round,
-			   bool *datasync)
+			   const struct sync_waiter *leader, bool *datasync)
 {
 	struct sync_group *g = &m->sync;
 	struct list_head *pos;
-	unsigned nr;
+	unsigned nr = 0;
 
 	list_init(round);
 	mutex_lock(&g->lock);
 	gather_locked(g);
 	list_splice_tail(&g->waiting, round);
-	nr = g->nr;
 	g->nr = 0;
 	mutex_unlock(&g->lock);
+	sort_round(round);
+	hold_ahead(g, round, leader);
+	list_for_each(pos, round)
+		nr++;
 	*datasync = true;
 	list_for_each(pos, round)
 		*datasync &=
@@ -239,7 +321,7 @@ static void tell(struct sync_waiter *sw)
 	sw->tw.w.wake(&sw->tw.w);
 }
 
-static void lead_round(struct mapping *m)
+static void lead_round(struct mapping *m, const struct sync_waiter *leader)
 {
 	struct sync_group *g = &m->sync;
 	struct list_head round, *pos, *tmp;
@@ -249,7 +331,7 @@ static void lead_round(struct mapping *m)
 	bool datasync;
 	int err, res;
 
-	nr = take_round(m, &round, &datasync);
+	nr = take_round(m, &round, leader, &datasync);
 	start = clock_ns();
 	err = write_all_of_round(m, &round);
 	res = flush(m, datasync, nr);
@@ -277,13 +359,27 @@ static void lead_round(struct mapping *m)
 		tell(next);
 }
 
-static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
-		      bool datasync)
+/* Whole minimum folios: what is written is never less. */
+static pgoff_t first_page(const struct mapping *m, uint64_t first_byte)
+{
+	return ALIGN_DOWN(first_byte, min_folio_bytes(m)) >> PAGE_SHIFT;
+}
+
+static pgoff_t last_page(const struct mapping *m, uint64_t last_byte)
+{
+	return (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT;
+}
+
+static int sync_group(struct mapping *m, uint64_t first_byte,
+		      uint64_t last_byte, bool datasync)
 {
 	struct sync_group *g = &m->sync;
 	struct sync_waiter sw = {
-		.first = first,
-		.last = last,
+		.first = first_page(m, first_byte),
+		.last = last_page(m, last_byte),
+		.pos = first_byte,
+		/* Of a whole file more than anybody writes at a time. */
+		.bytes = MIN(last_byte - first_byte, (uint64_t)INT32_MAX) + 1,
 		.datasync = datasync,
 	};
 	bool lead;
@@ -302,21 +398,10 @@ static int sync_group(struct mapping *m, pgoff_t first, pgoff_t last,
 		if (!sw.lead)
 			return sw.err;
 	}
-	lead_round(m);
+	lead_round(m, &sw);
 	/* The round that it led had itself in it. */
 	thread_waiter_sleep(&sw.tw);
 	return sw.err;
-}
-
-/* Whole minimum folios: what is written is never less. */
-static pgoff_t first_page(const struct mapping *m, uint64_t first_byte)
-{
-	return ALIGN_DOWN(first_byte, min_folio_bytes(m)) >> PAGE_SHIFT;
-}
-
-static pgoff_t last_page(const struct mapping *m, uint64_t last_byte)
-{
-	return (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT;
 }
 
 int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
@@ -331,8 +416,7 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 		return file_check_error(file);
 	}
 	start = clock_ns();
-	err = sync_group(m, first_page(m, first_byte), last_page(m, last_byte),
-			 datasync);
+	err = sync_group(m, first_byte, last_byte, datasync);
 	hist_record(&m->engine->stats.latency[LATENCY_SYNC],
 		    clock_ns() - start);
 	owner_revalidate(m);
