@@ -32,6 +32,8 @@
  *	it leads, and then woken
  *   BROKEN_TELL_FIRST (assertion violated): a waiter is woken before it is off
  *	the list
+ *   BROKEN_HOLD_LEADER (assertion violated): the leader itself is held back for
+ *	the next round
  *   BROKEN_GATHERED (assertion violated): who comes last does not wake the
  *	leader that gathers
  *   BROKEN_LEADS_ON (acceptance cycle): a leader goes on to lead while anybody
@@ -61,6 +63,8 @@ bit waiting[NR]; /* on g->waiting */
 byte nr; /* g->nr */
 byte expected;
 bit leader;
+byte holding; /* g->holding */
+#define HOLDS 1 /* HOLD_ROUNDS */
 bit gathering;
 bit gathered; /* the event is set */
 
@@ -127,6 +131,32 @@ inline take()
 		nr = 0;
 		j = 0;
 	}
+}
+
+/* hold_ahead(): some of the round wait for the next one; not for ever. */
+inline hold(me)
+{
+	if
+	:: holding < HOLDS ->
+		atomic {
+			holding++;
+			for (j : 0 .. NR - 1) {
+				if
+#ifndef BROKEN_HOLD_LEADER
+				:: round[j] && j != me ->
+#else
+				:: round[j] ->
+#endif
+					round[j] = 0;
+					waiting[j] = 1;
+					nr++;
+				:: true
+				fi;
+			}
+			j = 0;
+		}
+	:: true -> holding = 0;
+	fi
 }
 
 /* write_round(): those of the round are written, in one batch, and waited for,
@@ -205,6 +235,7 @@ inline lead_round(me)
 	write_round();
 #endif
 	atomic { gather(); take(); }
+	hold(me);
 #ifndef BROKEN_TAKE_LATE
 	write_round();
 #endif
