@@ -133,6 +133,8 @@ struct store_ops {
 	int (*truncate)(struct store *store, uint64_t size);
 	/* fstat of what lies below. */
 	int (*stat)(struct store *store, struct stat *st);
+	/* Optional: bytes that are free where it lies, for this user. */
+	int (*space)(struct store *store, uint64_t *bytes);
 	/* Free the store; no bio is in flight. */
 	void (*destroy)(struct store *store);
 	/* Optional; NULL: nobody but us can open it. */
@@ -276,6 +278,7 @@ int store_mem_create(uint32_t min_folio_bytes, uint32_t align,
  *	since the last good one will never become durable
  * @tail_error_every: every n-th write_tail or truncate fails
  * @error: the errno (positive) to fail with; 0 means EIO
+ * @bad_pos, @bad_len: bios that touch these bytes fail with @error
  * @delay_us: each bio ends after a random time up to this
  */
 struct store_fault_options {
@@ -284,6 +287,7 @@ struct store_fault_options {
 	unsigned flush_error_every;
 	unsigned tail_error_every;
 	int error;
+	uint64_t bad_pos, bad_len;
 	unsigned delay_us;
 };
 

@@ -164,11 +164,18 @@ static int write_some_locked(struct store_fault *f, const struct bio *bio)
 	return log_add_locked(f, bio->pos, bio->len, false);
 }
 
+/* A bad place, as a disk has them: always the same. */
+static bool is_bad(const struct store_fault *f, const struct bio *bio)
+{
+	return bio->pos < f->opts.bad_pos + f->opts.bad_len &&
+	       bio->pos + bio->len > f->opts.bad_pos;
+}
+
 static int transfer_locked(struct store_fault *f, struct bio *bio)
 {
 	int err;
 
-	if (is_nth(++f->nr_bios, f->opts.error_every)) {
+	if (is_nth(++f->nr_bios, f->opts.error_every) || is_bad(f, bio)) {
 		if (bio->op == BIO_WRITE)
 			write_some_locked(f, bio);
 		return error_of(f);

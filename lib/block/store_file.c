@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "behind.h"
@@ -805,6 +806,18 @@ static const struct store_lease_ops file_lease_ops = {
 	.append = file_append_through,
 };
 
+static int file_space(struct store *store, uint64_t *bytes)
+{
+	struct statvfs vfs;
+
+	if (fstatvfs(to_file(store)->fd, &vfs))
+		return -errno;
+	/* Root may use what is reserved. */
+	*bytes = (uint64_t)(geteuid() ? vfs.f_bavail : vfs.f_bfree) *
+		 vfs.f_frsize;
+	return 0;
+}
+
 static const struct store_ops file_ops = {
 	.name = "file",
 	.submit = file_submit,
@@ -813,6 +826,7 @@ static const struct store_ops file_ops = {
 	.settle = file_settle,
 	.truncate = file_truncate,
 	.stat = file_stat,
+	.space = file_space,
 	.destroy = file_destroy,
 	.lease = &file_lease_ops,
 };

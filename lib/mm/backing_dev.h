@@ -38,6 +38,9 @@ enum bio_kind { BIO_KIND_WB, BIO_KIND_READ, BIO_KIND_FILL, NR_BIO_KINDS };
  * @nr_edges: incomplete ones, in pages; atomic
  * @bios_held: requests that are its own for now; under bio_lock, read without
  * @in_flight: write bios; atomic
+ * @nr_failed: pages of which the last writeback failed; @failed_err: -errno of
+ *	the last failure; atomic
+ * @space_next: when so many pages were dirtied, ask how much space is left
  * @dt: its dirty limits, and who waits because of them
  * @flusher, @kick: the thread, and what wakes it
  * @busy: it is in a round
@@ -62,6 +65,9 @@ struct wb {
 	_Atomic long nr_on_edges;
 	_Atomic long nr_edges cacheline_aligned;
 	_Atomic long in_flight;
+	_Atomic long nr_failed;
+	_Atomic int failed_err;
+	_Atomic long space_next;
 	struct dirty_throttle dt;
 	_Atomic long bios_held[NR_BIO_KINDS];
 	pthread_t flusher;

@@ -55,6 +55,7 @@ static void end_block_written(struct folio *f, int err)
 		folio_unlock(e, f);
 		return;
 	}
+	folio_clear_failed(f);
 	/* Through WRITEBACK, for the counters' sake. */
 	folio_change_flags(f, FOLIO_WRITEBACK, FOLIO_DIRTY);
 	folio_change_flags(f, 0, FOLIO_WRITEBACK);
@@ -191,7 +192,7 @@ static int tail_failed(struct mapping *m, int err)
 
 	writeback_failed(m, err);
 	if (f) {
-		f->flags |= FOLIO_FAILED;
+		folio_set_failed(f);
 		folio_unlock(m->engine, f);
 	}
 	return err;
@@ -237,13 +238,14 @@ static int writeback_tail_locked(struct mapping *m, uint64_t *out)
 	io_end_acct(m, BIO_WRITE, pos, len, err, start_ns);
 	if (err)
 		writeback_failed(m, err);
-	else
-		writeback_succeeded(m);
 	if (!err && atomic_load(&m->disk_size) < size)
 		atomic_store(&m->disk_size, size);
 	folio_lock(e, f);
 	folio_change_flags(f, err ? FOLIO_DIRTY : 0, FOLIO_WRITEBACK);
-	f->flags = err ? f->flags | FOLIO_FAILED : f->flags & ~FOLIO_FAILED;
+	if (err)
+		folio_set_failed(f);
+	else
+		folio_clear_failed(f);
 	folio_wake_writeback(e, f);
 	/* Marked only if it was evicted; else it stays until it is whole. */
 	if (!err && (f->flags & FOLIO_DROPBEHIND))

@@ -21,7 +21,7 @@
 
 bool mapping_due(const struct mapping *m)
 {
-	return !atomic_load(&m->failing) ||
+	return !mapping_failing(m) ||
 	       (int32_t)(clock_coarse_ms() - atomic_load(&m->retry_ms)) >= 0;
 }
 
@@ -30,23 +30,51 @@ void writeback_failed(struct mapping *m, int err)
 	uint32_t backoff = atomic_load(&m->backoff_ms);
 
 	errseq_set(&m->wb_err, err);
+	atomic_store(&m->wb->failed_err, err);
 	/* Of a burst of failures the first one counts. Only the flusher's next
 	 * try depends on this; a race between two ends makes it a little
 	 * earlier or later. */
-	if (!mapping_due(m))
+	if (backoff &&
+	    (int32_t)(clock_coarse_ms() - atomic_load(&m->retry_ms)) < 0)
 		return;
 	backoff = backoff ? MIN(backoff * 2, BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
 	atomic_store(&m->retry_ms, clock_coarse_ms() + backoff);
 	atomic_store(&m->backoff_ms, backoff);
-	atomic_store(&m->failing, true);
 }
 
-void writeback_succeeded(struct mapping *m)
+static void nr_failed_mod(struct mapping *m, long pages)
 {
-	if (likely(!atomic_load_explicit(&m->failing, memory_order_relaxed)))
+	struct dbh_engine *e = m->engine;
+	long old = atomic_fetch_add(&m->nr_failed, pages);
+
+	atomic_fetch_add(&m->wb->nr_failed, pages);
+	atomic_fetch_add(&e->nr_failed, pages);
+	if (!old)
+		atomic_fetch_add(&e->nr_failing, 1);
+	if (old + pages)
 		return;
-	atomic_store(&m->failing, false);
+	atomic_fetch_sub(&e->nr_failing, 1);
 	atomic_store(&m->backoff_ms, 0);
+}
+
+void folio_set_failed(struct folio *f)
+{
+	if (f->flags & FOLIO_FAILED)
+		return;
+	paranoid_enter();
+	f->flags |= FOLIO_FAILED;
+	nr_failed_mod(f->mapping, (long)folio_pages(f));
+	paranoid_leave();
+}
+
+void folio_clear_failed(struct folio *f)
+{
+	if (likely(!(f->flags & FOLIO_FAILED)))
+		return;
+	paranoid_enter();
+	f->flags &= ~FOLIO_FAILED;
+	nr_failed_mod(f->mapping, -(long)folio_pages(f));
+	paranoid_leave();
 }
 
 /* ---- the end of a bio ------------------------------------------------ */
@@ -58,16 +86,17 @@ static bool folio_end_writeback(struct dbh_engine *e, struct node *n,
 	if (unlikely(err)) {
 		n->sent &= ~folio_mask(f);
 		folio_change(n, f, FOLIO_DIRTY, FOLIO_WRITEBACK);
-		f->flags |= FOLIO_FAILED;
+		folio_set_failed(f);
 	} else if (f->flags & FOLIO_DROPBEHIND) {
+		folio_clear_failed(f);
 		folio_change(n, f, 0, FOLIO_WRITEBACK | FOLIO_DROPBEHIND);
 		folio_wake_writeback(e, f);
 		folio_remove_locked(n, f);
 		folio_unlock(e, f);
 		return true;
 	} else {
+		folio_clear_failed(f);
 		folio_change(n, f, 0, FOLIO_WRITEBACK);
-		f->flags &= ~FOLIO_FAILED;
 	}
 	folio_wake_writeback(e, f);
 	folio_unlock(e, f);
@@ -146,8 +175,6 @@ void writeback_end(struct bio *bio)
 	bio_end_io_acct(m, bio);
 	if (unlikely(err))
 		writeback_failed(m, err);
-	else
-		writeback_succeeded(m);
 	paranoid_enter();
 	for (uint32_t i = 0; i < bio->nr_vecs; i++) {
 		char *at = bio->vecs[i].iov_base;

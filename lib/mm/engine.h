@@ -38,7 +38,7 @@ struct bio_list {
  * @edge_pages: incomplete edges at most
  * @open_nodes: from so many open nodes on, uncached writers that run ahead
  *	wait before they open further ones (R5)
- * @failing_pages: dirty pages of failing mappings at most
+ * @failing_pages: dirty pages of all failing mappings at most
  * @kick_nodes: ready nodes that are worth a round of the flusher
  * @method: of issuing requests, the one in use
  * @kick_inline: writers start writeback themselves (R11)
@@ -69,6 +69,8 @@ struct dbh_engine {
 	_Atomic long nr_dirty cacheline_aligned; /* + charged; pages */
 	_Atomic uint32_t limits_ms; /* of dirty_limits_update() */
 	_Atomic long nr_edges; /* incomplete; pages */
+	_Atomic long nr_failed; /* of all mappings; pages */
+	_Atomic long nr_failing; /* mappings with such pages */
 	_Atomic long nr_open_nodes; /* see struct node */
 	_Atomic long node_closes; /* since the last wake of open_waitq */
 	_Atomic bool open_patient; /* writers wait for those behind them */

@@ -23,6 +23,7 @@ void folio_discard(struct dbh_engine *e, struct folio *f)
 
 	assert(!(f->flags & FOLIO_WRITEBACK));
 	dirty_uncharge(f);
+	folio_clear_failed(f);
 	lru_move(e, f, 0);
 	if (f->flags & FOLIO_EDGE)
 		coverage_reset(&f->cov, &e->pool, (unsigned)folio_bytes(f));
@@ -248,12 +249,12 @@ static int folio_create(struct mapping *m, uint64_t pos, size_t len,
 			order--;
 	}
 	pages = 1l << order;
-	if (!dirty_reserve(m->wb, pages)) {
+	if (!dirty_reserve(m, pages)) {
 		/* Rather a small folio than none. */
 		order = m->min_order;
 		pages = 1l << order;
-		if (!dirty_reserve(m->wb, pages)) {
-			err = dirty_limit_wait(m->wb, pages, w);
+		if (!dirty_reserve(m, pages)) {
+			err = dirty_limit_wait(m, pages, w);
 			return err ? err : -EEXIST;
 		}
 	}
@@ -313,7 +314,7 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 		folio_unlock(e, f);
 		return w ? -EIOCBQUEUED : -EAGAIN;
 	}
-	if (unlikely(f->flags & FOLIO_FAILED) &&
+	if (unlikely(f->flags & FOLIO_ERROR) &&
 	    !(f->flags & (FOLIO_UPTODATE | FOLIO_EDGE))) {
 		folio_drop(e, f); /* a read that failed */
 		return -EEXIST;
@@ -338,7 +339,7 @@ static int folio_prepare(struct mapping *m, struct folio *f, uint64_t pos,
 		long pages = (long)folio_pages(f);
 
 		folio_unlock(e, f);
-		err = dirty_limit_wait(m->wb, pages, w);
+		err = dirty_limit_wait(m, pages, w);
 		return err ? err : -EEXIST;
 	}
 	*out = f;
@@ -379,28 +380,24 @@ static int get_folio(struct mapping *m, uint64_t pos, size_t len,
 int filemap_write_begin(struct mapping *m, struct folio_batch *b, uint64_t pos,
 			size_t len, unsigned flags, struct waiter *w)
 {
-	struct dbh_engine *e = m->engine;
 	int err;
 
 	b->pos = pos;
 	b->len = 0;
 	b->nr = 0;
-	if (unlikely(atomic_load_explicit(&m->failing, memory_order_relaxed)) &&
-	    atomic_load(&m->nr_dirty) >= e->limit.failing_pages)
-		return -(int)(errseq_sample(&m->wb_err) & ERRSEQ_ERRNO);
 	err = balance_dirty_pages(m->wb, len, w);
 	if (err)
 		return err;
 	while (b->len < len && b->nr < FOLIO_BATCH_MAX) {
 		struct folio *f;
 
-		err = get_folio(m, pos, len - b->len, flags,
-				b->nr ? NULL : w, &f);
+		err = get_folio(m, pos, len - b->len, flags, b->nr ? NULL : w,
+				&f);
 		if (err)
 			return b->nr ? 0 : err;
 		b->folio[b->nr++] = f;
-		b->len += MIN(len - b->len,
-			      folio_pos(f) + folio_bytes(f) - pos);
+		b->len +=
+			MIN(len - b->len, folio_pos(f) + folio_bytes(f) - pos);
 		pos = b->pos + b->len;
 	}
 	return 0;
@@ -447,8 +444,7 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 		/* R2: a new edge; or a second lap over a whole folio, whose
 		 * other bytes are known. */
 		coverage_init(&f->cov);
-		coverage_add(&f->cov, size, (unsigned)off,
-			     (unsigned)(off + n));
+		coverage_add(&f->cov, size, (unsigned)off, (unsigned)(off + n));
 		trace_edge_created(f->mapping, f->index, (unsigned)off,
 				   (unsigned)n);
 		set |= FOLIO_EDGE;
@@ -484,8 +480,8 @@ static void write_done(struct folio *f, size_t off, size_t n, unsigned flags)
 	}
 }
 
-void filemap_write_end(struct mapping *m, struct folio_batch *b,
-		       size_t written, unsigned flags)
+void filemap_write_end(struct mapping *m, struct folio_batch *b, size_t written,
+		       unsigned flags)
 {
 	struct dbh_engine *e = m->engine;
 	uint64_t end = b->pos + written;

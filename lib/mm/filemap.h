@@ -31,14 +31,14 @@ struct folio_batch {
  *
  * On success at least one byte, from @pos on; on failure no folio is held.
  * Context: holds the io_lock shared, or exclusive.
- * Return: 0; -EIOCBQUEUED; -EAGAIN; the error of a failing mapping that holds
- * its share of memory
+ * Return: 0; -EIOCBQUEUED; -EAGAIN; the error of a device that writes nothing
+ * and has failed data up to its limit
  */
 int filemap_write_begin(struct mapping *m, struct folio_batch *b, uint64_t pos,
 			size_t len, unsigned flags, struct waiter *w);
 /** @written bytes from b->pos on are in place; unlocks everything. */
-void filemap_write_end(struct mapping *m, struct folio_batch *b,
-		       size_t written, unsigned flags);
+void filemap_write_end(struct mapping *m, struct folio_batch *b, size_t written,
+		       unsigned flags);
 /** The memory of the @i-th folio's part of the batch. */
 struct iovec folio_batch_vec(struct mapping *m, const struct folio_batch *b,
 			     unsigned i);

@@ -96,7 +96,7 @@ static void fill_range_done(struct fill *fill)
 
 	if (err) {
 		writeback_failed(fill->m, err);
-		fill->folio->flags |= FOLIO_FAILED;
+		folio_set_failed(fill->folio);
 	}
 	folio_unlock(fill->m->engine, fill->folio);
 	batch_put(batch, err);
@@ -175,7 +175,7 @@ static void evict_filled(struct fill *fill)
 	f->flags &= ~FOLIO_EVICTING;
 	if (fill->bio.status) {
 		writeback_failed(fill->m, fill->bio.status);
-		f->flags |= FOLIO_FAILED;
+		folio_set_failed(f);
 		/* To the young end: others first. */
 		lru_move(e, f, FOLIO_ON_EDGES);
 		folio_unlock(e, f);

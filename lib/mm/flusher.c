@@ -85,8 +85,8 @@ static int key_cmp(const void *va, const void *vb)
 }
 
 /* Take up to @max nodes that are older than @age_ms off @list. */
-static void take_nodes(struct flusher *fl, struct list_head *list,
-		       unsigned max, uint32_t age_ms)
+static void take_nodes(struct flusher *fl, struct list_head *list, unsigned max,
+		       uint32_t age_ms)
 {
 	struct wb *wb = fl->wb;
 
@@ -104,8 +104,7 @@ static void take_nodes(struct flusher *fl, struct list_head *list,
 		atomic_store_explicit(&n->wb_state, NODE_IDLE,
 				      memory_order_relaxed);
 		fl->keys[fl->nr_keys++] = (struct key){
-			atomic_load_explicit(&n->mapping,
-					     memory_order_relaxed),
+			atomic_load_explicit(&n->mapping, memory_order_relaxed),
 			atomic_load_explicit(&n->base, memory_order_relaxed),
 		};
 	}
@@ -189,8 +188,8 @@ static struct mapping *oldest_dirty(struct wb *wb, uint32_t min_age_ms)
 
 	mutex_lock(&wb->list_lock);
 	list_for_each(pos, &wb->b_dirty) {
-		struct mapping *at = list_entry(pos, struct mapping,
-						dirty_link);
+		struct mapping *at =
+			list_entry(pos, struct mapping, dirty_link);
 
 		if (clock_age_ms(at->dirtied_ms) < min_age_ms)
 			break;
@@ -245,10 +244,10 @@ static void retry_failing(struct flusher *fl)
 
 	mutex_lock(&wb->list_lock);
 	list_for_each(pos, &wb->b_dirty) {
-		struct mapping *at = list_entry(pos, struct mapping,
-						dirty_link);
+		struct mapping *at =
+			list_entry(pos, struct mapping, dirty_link);
 
-		if (atomic_load(&at->failing) && mapping_due(at)) {
+		if (mapping_failing(at) && mapping_due(at)) {
 			m = at;
 			break;
 		}
@@ -304,13 +303,12 @@ static void end_open_waits(struct flusher *fl)
 	}
 	if (!waitq_active(&e->open_waitq) || progress || !fl->open_wait_ns) {
 		if (progress)
-			fl->patience_ms = MIN(fl->patience_ms * 2 + 1,
-					      OPEN_PATIENCE_MS);
+			fl->patience_ms =
+				MIN(fl->patience_ms * 2 + 1, OPEN_PATIENCE_MS);
 		fl->open_wait_ns = clock_ns();
 		return;
 	}
-	if (clock_ns() - fl->open_wait_ns <
-	    fl->patience_ms * NSEC_PER_MSEC)
+	if (clock_ns() - fl->open_wait_ns < fl->patience_ms * NSEC_PER_MSEC)
 		return;
 	fl->patience_ms /= 2;
 	fl->open_wait_ns = 0;

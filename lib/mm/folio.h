@@ -55,7 +55,7 @@ enum folio_flags {
 	FOLIO_COMPLETE = 1u << 5,
 	FOLIO_CACHED = 1u << 6,
 	FOLIO_READ_ONCE = 1u << 7, /* brought in by an uncached read (R17) */
-	FOLIO_FAILED = 1u << 8, /* its last writeback failed (R15) */
+	FOLIO_FAILED = 1u << 8, /* its last writeback failed (R15); counted */
 	FOLIO_REFERENCED = 1u << 9, /* touched again since it was brought in */
 	FOLIO_WB_WAITERS = 1u << 10, /* somebody waits for the writeback */
 	FOLIO_CHARGED = 1u << 11, /* a locked writer has paid for DIRTY */
@@ -64,9 +64,11 @@ enum folio_flags {
 	FOLIO_ON_ONCE = 1u << 14, /* linked in lru.once */
 	FOLIO_EVICTING = 1u << 15, /* edge on its way out; see edge_evict() */
 	FOLIO_DEFERRED = 1u << 16, /* COMPLETE, of a single write */
+	FOLIO_ERROR = 1u << 17, /* a read of it, or of its gaps, failed */
+	FOLIO_ALONE = 1u << 18, /* ERROR of a read of several: try it alone */
 };
 
-#define FOLIO_ACCOUNTED                                          \
+#define FOLIO_ACCOUNTED \
 	(FOLIO_DIRTY | FOLIO_WRITEBACK | FOLIO_DROPBEHIND | FOLIO_EDGE)
 #define FOLIO_ON_LIST (FOLIO_ON_EDGES | FOLIO_ON_LRU | FOLIO_ON_ONCE)
 
@@ -122,8 +124,7 @@ static inline bool folio_trylock(struct folio *f)
 	uint32_t free = 0;
 
 	return atomic_compare_exchange_strong_explicit(
-		&f->lock, &free, 1, memory_order_acquire,
-		memory_order_relaxed);
+		&f->lock, &free, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 /** Sleep until it is ours. The holder may be reading it from the store. */

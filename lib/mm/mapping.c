@@ -128,10 +128,9 @@ static void hash_del(struct node_table *t, struct mapping *m, struct node *n,
 	mutex_lock(&t->hash_lock);
 	while ((at = atomic_load_explicit(link, memory_order_relaxed)) != id)
 		link = &t->nodes[at - 1].hash_next;
-	atomic_store_explicit(link,
-			      atomic_load_explicit(&n->hash_next,
-						   memory_order_relaxed),
-			      memory_order_release);
+	atomic_store_explicit(
+		link, atomic_load_explicit(&n->hash_next, memory_order_relaxed),
+		memory_order_release);
 	mutex_unlock(&t->hash_lock);
 }
 
@@ -519,10 +518,10 @@ void i_size_grow(struct mapping *m, uint64_t end)
 	uint64_t size = atomic_load_explicit(&m->i_size, memory_order_relaxed);
 
 	/* release: pairs with i_size_read() */
-	while (size < end && !atomic_compare_exchange_weak_explicit(
-				     &m->i_size, &size, end,
-				     memory_order_release,
-				     memory_order_relaxed))
+	while (size < end &&
+	       !atomic_compare_exchange_weak_explicit(&m->i_size, &size, end,
+						      memory_order_release,
+						      memory_order_relaxed))
 		;
 }
 
@@ -586,7 +585,6 @@ struct mapping *mapping_create(struct dbh_engine *e, struct store *store)
 	atomic_store(&m->disk_bound, 0);
 	atomic_store(&m->wb_err, 0);
 	atomic_store(&m->flush_failed, false);
-	atomic_store(&m->failing, false);
 	atomic_store(&m->mtime_pending, false);
 	atomic_store(&m->open_hint, UINT64_MAX);
 	atomic_store(&m->owner.state, OWNER_OWNED);

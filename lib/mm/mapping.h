@@ -164,7 +164,8 @@ struct owner {
  *	that who sees the count sees the folio dirty again, and who does not
  *	found it under writeback
  * @flush_failed: a flush failed: every sync says EIO until the last close
- * @failing: a write failed and none has succeeded since
+ * @nr_failed: pages of which the last writeback failed; atomic. While there
+ *	are any the mapping is failing.
  * @retry_ms, @backoff_ms: when a failing mapping is tried again
  * @sync: group commit (R14)
  * @mtime_pending: data was written since @mtime was set; @mtime: what fstat said
@@ -201,7 +202,7 @@ struct mapping {
 	errseq_t wb_err;
 	_Atomic uint32_t wb_fails;
 	_Atomic bool flush_failed;
-	_Atomic bool failing;
+	_Atomic long nr_failed;
 	_Atomic uint32_t retry_ms;
 	_Atomic uint32_t backoff_ms;
 	struct sync_group sync;
@@ -235,6 +236,12 @@ static inline void mapping_io_get(struct mapping *m)
 	atomic_fetch_add_explicit(&m->io, 1, memory_order_relaxed);
 }
 void mapping_io_put(struct mapping *m);
+
+/** Something of it could not be written (R15). */
+static inline bool mapping_failing(const struct mapping *m)
+{
+	return atomic_load_explicit(&m->nr_failed, memory_order_relaxed) != 0;
+}
 
 static inline size_t min_folio_bytes(const struct mapping *m)
 {

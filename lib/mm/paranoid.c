@@ -43,7 +43,7 @@ static void expect(const char *what, long have, long want)
 }
 
 struct sums {
-	long dirty, writeback, dontcache_dirty, edges, busy;
+	long dirty, writeback, dontcache_dirty, edges, busy, failed;
 };
 
 static void count_folio(struct sums *s, const struct folio *f)
@@ -59,6 +59,8 @@ static void count_folio(struct sums *s, const struct folio *f)
 		s->dontcache_dirty += pages;
 	if (f->flags & FOLIO_EDGE)
 		s->edges += pages;
+	if (f->flags & FOLIO_FAILED)
+		s->failed += pages;
 	if (f->flags & (FOLIO_DIRTY | FOLIO_WRITEBACK))
 		s->busy += pages;
 }
@@ -111,8 +113,7 @@ static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
 		if (!atomic_load(&n->mapping))
 			continue;
 		check_node(e, n, all, &dev, wb);
-		expect("an open node", n->open,
-		       node_is_open(n));
+		expect("an open node", n->open, node_is_open(n));
 		*open_nodes += n->open;
 	}
 	expect("DIRTY", wb_stat(wb, WB_DIRTY), dev.dirty);
@@ -120,6 +121,8 @@ static void check_wb(struct dbh_engine *e, struct wb *wb, struct sums *all,
 	/* What writers have reserved and not yet dirtied is more. */
 	expect("a device's dirty limit's count is enough",
 	       atomic_load(&wb->dt.nr_dirty) >= dev.busy, true);
+	expect("a device's failed pages", atomic_load(&wb->nr_failed),
+	       dev.failed);
 	expect("a device's edges", atomic_load(&wb->nr_edges), dev.edges);
 	expect("DONTCACHE_DIRTY", wb_stat(wb, WB_DONTCACHE_DIRTY),
 	       dev.dontcache_dirty);
@@ -134,6 +137,7 @@ void paranoid_recount(struct dbh_engine *e)
 
 		check_wb(e, wb, &all, &open_nodes);
 		expect("edges", atomic_load(&e->nr_edges), all.edges);
+		expect("failed pages", atomic_load(&e->nr_failed), all.failed);
 		expect("open nodes", atomic_load(&e->nr_open_nodes),
 		       open_nodes);
 		/* What writers have reserved and not yet dirtied is more. */

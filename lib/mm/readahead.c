@@ -12,7 +12,8 @@
 #define WINDOW_MIN (128u << 10)
 #define WINDOW_MAX (2u << 20)
 
-static void read_done(struct read_bio *rb, struct folio *f, int err)
+/* @alone: nothing else was read with it. */
+static void read_done(struct read_bio *rb, struct folio *f, int err, bool alone)
 {
 	struct mapping *m = rb->m;
 	struct dbh_engine *e = m->engine;
@@ -20,7 +21,9 @@ static void read_done(struct read_bio *rb, struct folio *f, int err)
 
 	f->read_bytes = 0;
 	if (unlikely(err)) {
-		f->flags |= FOLIO_FAILED;
+		/* Of several only one may be bad: whoever wants one
+		 * tries it alone. */
+		f->flags |= FOLIO_ERROR | (alone ? 0 : FOLIO_ALONE);
 		f->read_bytes = (uint32_t)-err;
 	} else {
 		f->flags |= FOLIO_UPTODATE | FOLIO_REFERENCED;
@@ -45,7 +48,8 @@ static void read_end(struct bio *bio)
 			struct folio *f = folio_of(&e->pool, at);
 
 			at += folio_bytes(f);
-			read_done(rb, f, bio->status);
+			read_done(rb, f, bio->status,
+				  bio->len == min_folio_bytes(m));
 		}
 	}
 	mapping_io_put(m);
@@ -167,11 +171,11 @@ static uint64_t plan(struct readahead *ra, uint64_t pos, size_t len,
 }
 
 void readahead_start(struct mapping *m, struct readahead *ra, uint64_t pos,
-	       size_t len, bool uncached)
+		     size_t len, bool uncached)
 {
 	struct dbh_engine *e = m->engine;
-	uint64_t max = MIN((uint64_t)WINDOW_MAX,
-			   e->pool.nr_pages * PAGE_BYTES / 16);
+	uint64_t max =
+		MIN((uint64_t)WINDOW_MAX, e->pool.nr_pages * PAGE_BYTES / 16);
 	uint64_t from, to, size = i_size_read(m), min = min_folio_bytes(m);
 
 	if (!mutex_trylock(&ra->lock))

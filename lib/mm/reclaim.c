@@ -90,7 +90,7 @@ static bool reclaimable(struct folio *f)
 		f->flags &= ~FOLIO_REFERENCED; /* its second chance */
 		return false;
 	}
-	return f->flags & (FOLIO_UPTODATE | FOLIO_FAILED);
+	return f->flags & (FOLIO_UPTODATE | FOLIO_ERROR);
 }
 
 static size_t reclaim_list(struct dbh_engine *e, struct list_head *list,

@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "mm/engine.h"
+#include "mm/mapping.h"
 #include "mm/writeback.h"
 
 #define SHARE 7l
@@ -78,8 +79,8 @@ static void wb_limits_update(struct wb *wb, long max_bandwidth)
 	struct engine_limits *l = &wb->engine->limit;
 	struct dirty_throttle *dt = &wb->dt;
 	long bandwidth = MIN(load(&dt->bandwidth), max_bandwidth);
-	long share = MAX(SHARE * SHARE_UNIT * bandwidth / max_bandwidth,
-			 SHARE_MIN);
+	long share =
+		MAX(SHARE * SHARE_UNIT * bandwidth / max_bandwidth, SHARE_MIN);
 	long others = load(&wb->engine->nr_dirty) - load(&dt->nr_dirty);
 	long left = l->dirty_pages - MAX(others, 0l), thresh, background;
 
@@ -126,20 +127,44 @@ long wb_write_bandwidth(struct wb *wb)
 
 /* ---- reserving ------------------------------------------------------- */
 
-static bool room(struct wb *wb, long pages)
+/* What has failed stays for long. A part of it does not count for those whose
+ * data can be written, as far as is known, so that they go on when it fills the
+ * limit. Each may have as much of that as it leaves to others. */
+static long failed_spared(struct wb *wb)
 {
+	return MIN(load(&wb->nr_failed),
+		   wb->engine->limit.dirty_pages / (SHARE + 1));
+}
+
+static long spared(struct mapping *m)
+{
+	if (mapping_failing(m))
+		return 0;
+	return MAX(failed_spared(m->wb) - atomic_load(&m->nr_dirty), 0l);
+}
+
+static bool room(struct mapping *m, long pages)
+{
+	struct wb *wb = m->wb;
+
+	pages -= spared(m);
 	return atomic_load(&wb->dt.nr_dirty) + pages <= load(&wb->dt.thresh) &&
 	       atomic_load(&wb->engine->nr_dirty) + pages <=
 		       wb->engine->limit.dirty_pages;
 }
 
-bool dirty_reserve(struct wb *wb, long pages)
+bool dirty_reserve(struct mapping *m, long pages)
 {
+	struct wb *wb = m->wb;
 	struct dbh_engine *e = wb->engine;
 	long mine = atomic_fetch_add(&wb->dt.nr_dirty, pages) + pages;
 	long all = atomic_fetch_add(&e->nr_dirty, pages) + pages;
+	long more = 0;
 
-	if (likely(mine <= load(&wb->dt.thresh) && all <= e->limit.dirty_pages))
+	if (unlikely(load(&wb->nr_failed)))
+		more = spared(m);
+	if (likely(mine <= load(&wb->dt.thresh) + more &&
+		   all <= e->limit.dirty_pages + more))
 		return true;
 	dirty_unreserve(wb, pages);
 	return false;
@@ -157,7 +182,7 @@ bool dirty_charge(struct folio *f)
 {
 	if (f->flags & (FOLIO_DIRTY | FOLIO_CHARGED))
 		return true;
-	if (!dirty_reserve(f->mapping->wb, (long)folio_pages(f)))
+	if (!dirty_reserve(f->mapping, (long)folio_pages(f)))
 		return false;
 	f->flags |= FOLIO_CHARGED;
 	return true;
@@ -177,11 +202,12 @@ void dirty_uncharge(struct folio *f)
 
 /* ---- waiting --------------------------------------------------------- */
 
-/* Pages that could be written, or are just being written. */
+/* Pages that could be written, or are just being written. What has failed is
+ * tried again now and then, and is nobody's pace. */
 static long writable_pages(struct wb *wb)
 {
 	return wb_stat(wb, WB_DIRTY) + wb_stat(wb, WB_WRITEBACK) -
-	       load(&wb->nr_edges);
+	       load(&wb->nr_edges) - load(&wb->nr_failed);
 }
 
 static bool must_wait(struct wb *wb)
@@ -232,11 +258,27 @@ int balance_dirty_pages(struct wb *wb, size_t bytes, struct waiter *w)
 	return 0;
 }
 
-int dirty_limit_wait(struct wb *wb, long pages, struct waiter *w)
+/* What cannot be written fills the limit: nothing would come of waiting, but
+ * for who has data that is still to be tried. */
+static bool all_failed(struct mapping *m)
 {
+	long failed = atomic_load(&m->wb->nr_failed);
+	long thresh = load(&m->wb->dt.thresh);
+
+	if (likely(!failed) ||
+	    (!mapping_failing(m) && atomic_load(&m->nr_dirty)))
+		return false;
+	return failed >= thresh - thresh / 8 + spared(m);
+}
+
+int dirty_limit_wait(struct mapping *m, long pages, struct waiter *w)
+{
+	struct wb *wb = m->wb;
 	struct waitq *q = &wb->dt.limited;
 	uint64_t ticket;
 
+	if (unlikely(all_failed(m)))
+		return atomic_load(&wb->failed_err);
 	if (!w)
 		return -EAGAIN;
 	throttle_begin(wb->engine, w);
@@ -244,7 +286,7 @@ int dirty_limit_wait(struct wb *wb, long pages, struct waiter *w)
 	if (!atomic_exchange(&wb->pressure, true))
 		wb_kick(wb);
 	dirty_limits_update(wb->engine);
-	if (!room(wb, pages))
+	if (!room(m, pages))
 		return -EIOCBQUEUED;
 	if (!waitq_cancel(q, w, ticket))
 		return -EIOCBQUEUED;
@@ -254,8 +296,7 @@ int dirty_limit_wait(struct wb *wb, long pages, struct waiter *w)
 
 bool throttle_waiters(struct wb *wb)
 {
-	return waitq_active(&wb->dt.throttled) ||
-	       waitq_active(&wb->dt.limited);
+	return waitq_active(&wb->dt.throttled) || waitq_active(&wb->dt.limited);
 }
 
 /* ---- waking ---------------------------------------------------------- */
@@ -275,7 +316,8 @@ void dirty_wake(struct wb *wb)
 	/* Not one by one, as pages become clean: when there is room for each
 	 * to go on for a while. */
 	if (waitq_active(&dt->limited) &&
-	    atomic_load(&dt->nr_dirty) <= thresh - thresh / 8)
+	    atomic_load(&dt->nr_dirty) <=
+		    thresh - thresh / 8 + failed_spared(wb))
 		waitq_wake(&dt->limited, NULL, batch_of(wb));
 	if (waitq_active(&dt->throttled) && !must_wait(wb)) {
 		atomic_store(&dt->credit, 0);
@@ -365,10 +407,9 @@ static void measure(struct wb *wb, long pages)
 		new = (long)(dt->busy_pages * NSEC_PER_SEC / dt->busy_ns);
 		old = load(&dt->bandwidth);
 		/* Smoothed, but for the first step away from the guess. */
-		store(&dt->bandwidth, MAX(old == BANDWIDTH_INIT ?
-						  new :
-						  old + (new - old) / 8,
-					  1l));
+		store(&dt->bandwidth,
+		      MAX(old == BANDWIDTH_INIT ? new : old + (new - old) / 8,
+			  1l));
 		dt->busy_ns = 0;
 		dt->busy_pages = 0;
 	}

@@ -9,6 +9,7 @@
 #include "base/wait.h"
 #include "mm/folio.h"
 
+struct mapping;
 struct wb;
 
 /**
@@ -52,7 +53,7 @@ long wb_write_bandwidth(struct wb *wb);
  * dirty_reserve - pay for pages that will become dirty
  * Return: false if a limit is reached; nothing is reserved
  */
-bool dirty_reserve(struct wb *wb, long pages);
+bool dirty_reserve(struct mapping *m, long pages);
 void dirty_unreserve(struct wb *wb, long pages);
 /** The same for a locked folio, remembered by FOLIO_CHARGED until it becomes
  * dirty or dirty_uncharge() finds that it has not. */
@@ -70,8 +71,9 @@ void dirty_uncharge(struct folio *f);
  */
 int balance_dirty_pages(struct wb *wb, size_t bytes, struct waiter *w);
 /** dirty_reserve() of @pages has failed: queue @w until it may succeed.
- * Return: 0: at once; -EIOCBQUEUED; -EAGAIN without a waiter */
-int dirty_limit_wait(struct wb *wb, long pages, struct waiter *w);
+ * Return: 0: at once; -EIOCBQUEUED; -EAGAIN without a waiter; the error of a
+ * device of which nearly all that may be dirty has failed */
+int dirty_limit_wait(struct mapping *m, long pages, struct waiter *w);
 
 /** A write bio begins; @pages of it were written, 0 if it failed, and its
  * folios are not WRITEBACK any more. No lock held. */

@@ -20,6 +20,8 @@
  * @b: NULL, or got; empty while its bio.len is 0
  * @tail: where the block that holds the end starts, if it is dirty; NO_TAIL
  * @bytes: submitted so far
+ * @split: at which page a large folio is to be split
+ * @alone: what is in @b has failed before
  */
 struct collect {
 	struct mapping *m;
@@ -28,6 +30,8 @@ struct collect {
 	enum writeback_mode mode;
 	uint64_t tail;
 	uint64_t bytes;
+	pgoff_t split;
+	bool alone;
 };
 
 static void wb_bio_submit(struct wb_bio *b)
@@ -105,12 +109,14 @@ static void collect_submit(struct collect *c)
 		wb_bio_submit(b);
 }
 
-/* Does @f, at the end of it, still fit the bio? */
+/* Does @f, at the end of it, still fit the bio? What has failed is tried alone,
+ * so that a bad block keeps no other one from the disk. */
 static bool collect_fits(const struct collect *c, const struct folio *f)
 {
 	const struct bio *bio = &c->b->bio;
 
-	return !bio->len || (bio->pos + bio->len == folio_pos(f) &&
+	return !bio->len || (!c->alone && !(f->flags & FOLIO_FAILED) &&
+			     bio->pos + bio->len == folio_pos(f) &&
 			     bio->len + folio_bytes(f) <= BIO_MAX_BYTES &&
 			     bio->nr_vecs < BIO_MAX_VECS);
 }
@@ -129,6 +135,7 @@ static void collect_add(struct collect *c, struct folio *f)
 		c->b->vecs[bio->nr_vecs++] =
 			(struct iovec){ data, folio_bytes(f) };
 	bio->len += (uint32_t)folio_bytes(f);
+	c->alone = f->flags & FOLIO_FAILED;
 }
 
 static uint64_t collect_bits(const struct node *n, enum writeback_mode mode)
@@ -148,7 +155,7 @@ enum collected {
 	COLLECT_NEXT, /* go on behind it */
 	COLLECT_FULL, /* submit, then come back to it */
 	COLLECT_LOCKED, /* it must be waited for */
-	COLLECT_SPLIT, /* it reaches past the end of the file */
+	COLLECT_SPLIT, /* it must be split */
 };
 
 /* Put the folio that starts at @index, of the locked node, into the bio. */
@@ -173,13 +180,19 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 	}
 	if (folio_pos(f) + folio_bytes(f) > size) {
 		if (f->order > c->m->min_order) {
-			/* Only its last block is the tail's: split it. */
+			/* Only its last block is the tail's. */
+			c->split = size >> PAGE_SHIFT;
 			folio_unlock(e, f);
 			return COLLECT_SPLIT;
 		}
 		c->tail = folio_pos(f);
 		folio_unlock(e, f);
 		return COLLECT_NEXT;
+	}
+	if (unlikely(f->flags & FOLIO_FAILED) && f->order > c->m->min_order) {
+		c->split = f->index;
+		folio_unlock(e, f);
+		return COLLECT_SPLIT;
 	}
 	if (!collect_fits(c, f)) {
 		folio_unlock(e, f);
@@ -201,25 +214,22 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 
 static struct folio *node_folio(struct mapping *m, struct node *n, unsigned bit)
 {
-	uint32_t id = atomic_load_explicit(&n->slot[bit],
-					   memory_order_relaxed);
+	uint32_t id = atomic_load_explicit(&n->slot[bit], memory_order_relaxed);
 
 	return id ? &m->engine->pool.folios[id - 1] : NULL;
 }
 
-/* Make the block that holds the end of the file a folio of its own. */
-static void split_at_end(struct mapping *m)
+/* Make a minimum folio of what is at @index, where it is part of a larger one. */
+static void split_at(struct mapping *m, pgoff_t index)
 {
 	struct dbh_engine *e = m->engine;
-	uint64_t size = i_size_read(m);
-	pgoff_t index = size >> PAGE_SHIFT;
 	struct folio *f = mapping_lookup(m, index);
 
 	if (!f)
 		return;
 	folio_lock(e, f);
 	if (folio_is(f, m, index) && !(f->flags & FOLIO_WRITEBACK) &&
-	    !(size == folio_pos(f)))
+	    f->order > m->min_order)
 		f = folio_split(f, index, m->min_order);
 	folio_unlock(e, f);
 }
@@ -275,7 +285,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	if (res == COLLECT_FULL)
 		collect_submit(c);
 	else if (res == COLLECT_SPLIT)
-		split_at_end(c->m);
+		split_at(c->m, c->split);
 	return res == COLLECT_LOCKED ? f : NULL;
 }
 
@@ -336,8 +346,8 @@ void writeback_kick_range(struct mapping *m, pgoff_t first, pgoff_t last)
 	}
 	if (mapping_due(m)) {
 		stat_inc(e, kicks);
-		trace_kick(m->wb,
-			   (uint64_t)wb_stat(m->wb, WB_DONTCACHE_DIRTY), 0);
+		trace_kick(m->wb, (uint64_t)wb_stat(m->wb, WB_DONTCACHE_DIRTY),
+			   0);
 		writeback_range(m, first, last, WRITEBACK_DROPBEHIND, NULL);
 	}
 	atomic_store(&m->kicking, false);

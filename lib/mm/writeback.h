@@ -89,8 +89,10 @@ void wb_kick(struct wb *wb);
 /** Reading or writing what is dirty has failed (R15): tell it to every handle, and
  * let the flusher try again after a while, longer each time. */
 void writeback_failed(struct mapping *m, int err);
-/** A write went well. */
-void writeback_succeeded(struct mapping *m);
+/** The writeback of a locked folio has failed, or has gone well; or its data is
+ * given up. Keeps the counts of what has failed. */
+void folio_set_failed(struct folio *f);
+void folio_clear_failed(struct folio *f);
 /** Not failing, or to be tried again now. */
 bool mapping_due(const struct mapping *m);
 

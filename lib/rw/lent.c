@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "mm/space.h"
 #include "rw/rw.h"
 
 /**
@@ -23,6 +24,23 @@ struct dbh_write {
 
 #define LENT_FLAGS (DBH_DONTCACHE | DBH_DEFER | DBH_NOWAIT)
 
+/* Sleeps if there is a waiter. */
+static int lent_admitted(struct mapping *m, uint64_t pos, struct waiter *w)
+{
+	enum admission is;
+	bool written = false;
+	int err = 0;
+
+	while ((is = write_admit(m, pos, written, &err)) ==
+	       ADMIT_WHEN_WRITTEN) {
+		if (!w)
+			return -EAGAIN;
+		mapping_write_known(m);
+		written = true;
+	}
+	return is == ADMIT ? 0 : err;
+}
+
 static int lent_lock(struct dbh_write *wr, uint64_t pos, size_t len,
 		     struct waiter *w)
 {
@@ -35,6 +53,8 @@ static int lent_lock(struct dbh_write *wr, uint64_t pos, size_t len,
 	err = write_check_limit(m, pos, &len);
 	if (!err && mapping_shared(m))
 		err = w ? shared_write_out(m, pos, len) : -EAGAIN;
+	if (!err)
+		err = lent_admitted(m, pos, w);
 	if (!err)
 		err = filemap_write_begin(m, &wr->batch, pos, len,
 					  wr->flags | FILEMAP_LENT, w);
@@ -54,9 +74,8 @@ static int lent_vectors(struct dbh_write *wr, struct iovec *iov, int max)
 	return cnt;
 }
 
-ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
-		   unsigned flags, struct iovec *iov, int *cnt,
-		   struct dbh_write **out)
+ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len, unsigned flags,
+		   struct iovec *iov, int *cnt, struct dbh_write **out)
 {
 	struct thread_waiter tw;
 	struct dbh_write *wr;
@@ -76,10 +95,9 @@ ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
 	wr->file = file;
 	wr->flags = flags;
 	thread_waiter_init(&tw);
-	while ((err = lent_lock(wr, (uint64_t)off,
-				MIN(len, (size_t)RW_MAX_BYTES),
-				flags & DBH_NOWAIT ? NULL : &tw.w)) ==
-	       -EIOCBQUEUED) {
+	while ((err = lent_lock(
+			wr, (uint64_t)off, MIN(len, (size_t)RW_MAX_BYTES),
+			flags & DBH_NOWAIT ? NULL : &tw.w)) == -EIOCBQUEUED) {
 		thread_waiter_sleep(&tw);
 		throttle_end(file->m->engine, &tw.w);
 	}

@@ -12,11 +12,12 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "mm/space.h"
 #include "mm/writeback.h"
 #include "rw/owner.h"
 
 #define READ_FLAGS (DBH_DONTCACHE | DBH_NOWAIT)
-#define WRITE_FLAGS                                                      \
+#define WRITE_FLAGS                                                       \
 	(DBH_DONTCACHE | DBH_DSYNC | DBH_SYNC | DBH_APPEND | DBH_NOWAIT | \
 	 DBH_DEFER)
 
@@ -238,12 +239,41 @@ static void request_copy(struct request *req, char *data, size_t n)
 	}
 }
 
-static int write_piece(struct request *req)
+/* Return: 0; -EINPROGRESS: it must go on where it may sleep; or the error */
+static int write_admitted(struct request *req, bool may_sleep)
+{
+	struct mapping *m = req->file->m;
+	int err = 0;
+
+	switch (write_admit(m, req->pos, req->written, &err)) {
+	case ADMIT:
+		break;
+	case ADMIT_WHEN_WRITTEN:
+		if (!req_waiter(req))
+			return -EAGAIN;
+		if (!may_sleep)
+			return -EINPROGRESS;
+		/* Whether that succeeds the next look tells. */
+		mapping_write_known(m);
+		req->written = true;
+		return write_admitted(req, may_sleep);
+	case ADMIT_NOT:
+		return err;
+	}
+	/* The next piece is another one. */
+	req->written = false;
+	return 0;
+}
+
+static int write_piece(struct request *req, bool may_sleep)
 {
 	struct mapping *m = req->file->m;
 	struct folio_batch b;
 	int err;
 
+	err = write_admitted(req, may_sleep);
+	if (err)
+		return err;
 	err = filemap_write_begin(m, &b, req->pos, req->left, req->flags,
 				  req_waiter(req));
 	if (err)
@@ -286,8 +316,8 @@ static void read_fill_done(struct fill *fill)
 	struct folio *f = fill->folio;
 
 	if (fill->bio.status) {
-		errseq_set(&fill->m->wb_err, fill->bio.status);
-		f->flags |= FOLIO_FAILED;
+		/* The reader's news: what is dirty may yet be made whole. */
+		f->flags |= FOLIO_ERROR;
 	}
 	folio_unlock(fill->m->engine, f);
 }
@@ -300,7 +330,7 @@ static int read_fill(struct request *req, struct folio *f)
 	struct waiter *w = req_waiter(req);
 	struct fill *fill;
 
-	if (req->filling == req->pos && (f->flags & FOLIO_FAILED)) {
+	if (req->filling == req->pos && (f->flags & FOLIO_ERROR)) {
 		/* Just tried. The data stays; a later read tries again. */
 		folio_unlock(e, f);
 		return -EIO;
@@ -317,17 +347,25 @@ static int read_fill(struct request *req, struct folio *f)
 		return 0;
 	}
 	req->filling = req->pos;
-	f->flags &= ~FOLIO_FAILED;
+	f->flags &= ~FOLIO_ERROR;
 	edge_fill(fill, f, read_fill_done, NULL);
 	return 0;
 }
 
-static int read_failed(struct dbh_engine *e, struct folio *f)
+/* A locked folio could not be read. */
+static int read_failed(struct request *req, struct folio *f)
 {
-	int err = -(int)f->read_bytes;
+	struct mapping *m = req->file->m;
+	int err = f->read_bytes ? -(int)f->read_bytes : -EIO;
+	bool alone = !(f->flags & FOLIO_ALONE);
 
-	folio_drop(e, f);
-	return err ? err : -EIO;
+	folio_drop(m->engine, f);
+	if (alone)
+		return err;
+	if (!req_waiter(req))
+		return -EAGAIN;
+	return read_folios(m, req->pos, 1, req->flags & DBH_DONTCACHE,
+			   req_waiter(req));
 }
 
 /* Copy out of a locked folio; unlocks it. */
@@ -342,7 +380,7 @@ static int read_folio(struct request *req, struct folio *f, uint64_t size)
 	if (!folio_known(f, off, n)) {
 		if (f->flags & FOLIO_EDGE)
 			return read_fill(req, f);
-		return read_failed(e, f);
+		return read_failed(req, f);
 	}
 	request_copy(req, folio_data(&e->pool, f) + off, n);
 	if (uncached)
@@ -371,17 +409,15 @@ int read_piece(struct request *req)
 	}
 	f = mapping_lookup(m, index);
 	if (!f)
-		return req_waiter(req) ?
-			       read_folios(m, req->pos, req->left,
-					   req->flags & DBH_DONTCACHE,
-					   req_waiter(req)) :
-			       -EAGAIN;
+		return req_waiter(req) ? read_folios(m, req->pos, req->left,
+						     req->flags & DBH_DONTCACHE,
+						     req_waiter(req)) :
+					 -EAGAIN;
 	if (!folio_trylock(f)) {
 		if (!req_waiter(req))
 			return -EAGAIN;
-		return folio_wait_unlock(e, f, req_waiter(req)) ?
-			       -EIOCBQUEUED :
-			       0;
+		return folio_wait_unlock(e, f, req_waiter(req)) ? -EIOCBQUEUED :
+								  0;
 	}
 	if (!folio_is(f, m, index)) {
 		folio_unlock(e, f);
@@ -412,7 +448,7 @@ static int request_begin(struct request *req)
 			atomic_store(&req->file->read_once, true);
 		if (req_waiter(req) && !mapping_shared(m))
 			readahead_start(m, &req->file->ra, req->pos, req->left,
-				  uncached);
+					uncached);
 		return 0;
 	}
 	return write_check_limit(m, req->pos, &req->left);
@@ -462,12 +498,13 @@ static bool request_moved(struct request *req, int err)
 	return false;
 }
 
-static int request_copy_all(struct request *req)
+static int request_copy_all(struct request *req, bool may_sleep)
 {
 	int err = 0;
 
 	while (!err && req->left)
-		err = req->write ? write_piece(req) : read_piece(req);
+		err = req->write ? write_piece(req, may_sleep) :
+				   read_piece(req);
 	/* It may have been woken for a request that it did not need after
 	 * all. */
 	if (!req->write)
@@ -507,14 +544,14 @@ int request_step(struct request *req, bool may_sleep)
 	}
 	if (req->phase == REQUEST_COPY || req->phase == REQUEST_SHARED) {
 		if (req->phase == REQUEST_COPY)
-			err = request_copy_all(req);
+			err = request_copy_all(req, may_sleep);
 		else if (!may_sleep)
 			return -EINPROGRESS;
 		else if (req->write)
 			err = request_write_shared(req);
 		else
 			err = request_read_shared(req);
-		if (err == -EIOCBQUEUED)
+		if (err == -EIOCBQUEUED || err == -EINPROGRESS)
 			return err;
 		if (!request_moved(req, err))
 			return 0;

@@ -57,6 +57,7 @@ enum request_phase {
  * @pos, @left: where to go on, and how much
  * @filling: where a read has last tried to fill an edge
  * @start, @done: where it began, bytes transferred
+ * @written: what was dirty of the file has just been written, for space
  * @result: once it is done
  * @start_ns, @weight: when it began, and how many it stands for, if it is
  *	measured (see request_measure()); 0: it is not
@@ -79,6 +80,7 @@ struct request {
 	unsigned weight;
 	int slot;
 	bool exclusive, claimed;
+	bool written;
 };
 
 /** Check the arguments and set up; 0 or -errno. The vectors stay the
@@ -98,9 +100,8 @@ int request_submit(struct dbh_file *file, bool write, const struct iovec *iov,
 		   int cnt, off_t off, unsigned flags, dbh_cb *cb, void *arg);
 
 /* Lent folios; lent.c. */
-ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len,
-		   unsigned flags, struct iovec *iov, int *cnt,
-		   struct dbh_write **out);
+ssize_t lent_begin(struct dbh_file *file, off_t off, size_t len, unsigned flags,
+		   struct iovec *iov, int *cnt, struct dbh_write **out);
 ssize_t lent_end(struct dbh_write *write, size_t written);
 
 /* Parts of a write that both kinds share. */
@@ -134,6 +135,8 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	      bool datasync);
 /** Write everything back, or a range, without a flush. Return: 0 or -errno */
 int mapping_write_all(struct mapping *m);
+/** The same for what needs no filling; sleeps. */
+int mapping_write_known(struct mapping *m);
 int mapping_write_bytes(struct mapping *m, uint64_t first_byte,
 			uint64_t last_byte);
 /** The news of writeback for a handle. */

@@ -107,8 +107,8 @@ static int write_round(struct mapping *m, struct list_head *round)
 	int err = 0;
 
 	for (pos = round->next; pos != round;) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
+		struct sync_waiter *sw =
+			list_entry(pos, struct sync_waiter, link);
 		pgoff_t first = sw->first, last = sw->last;
 		int res;
 
@@ -213,8 +213,8 @@ static void sort_round(struct list_head *round)
 
 	list_init(&sorted);
 	list_for_each_safe(pos, tmp, round) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
+		struct sync_waiter *sw =
+			list_entry(pos, struct sync_waiter, link);
 		struct list_head *at = sorted.prev;
 
 		list_del(pos);
@@ -235,8 +235,8 @@ static uint64_t round_bytes(struct list_head *round)
 	unsigned nr = 0, touching = 0;
 
 	list_for_each(pos, round) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
+		struct sync_waiter *sw =
+			list_entry(pos, struct sync_waiter, link);
 
 		touching += sw->pos <= end && end != UINT64_MAX;
 		end = sw->pos + sw->bytes;
@@ -267,8 +267,8 @@ static void hold_ahead(struct sync_group *g, struct list_head *round,
 		return;
 	}
 	list_for_each_safe(pos, tmp, round) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
+		struct sync_waiter *sw =
+			list_entry(pos, struct sync_waiter, link);
 
 		if (sw->pos - start < bytes ||
 		    sw->pos - start >= bytes * HOLD_NEAR || sw == leader)
@@ -348,8 +348,8 @@ static void lead_round(struct mapping *m, const struct sync_waiter *leader)
 	}
 	mutex_unlock(&g->lock);
 	list_for_each_safe(pos, tmp, &round) {
-		struct sync_waiter *sw = list_entry(pos, struct sync_waiter,
-						    link);
+		struct sync_waiter *sw =
+			list_entry(pos, struct sync_waiter, link);
 
 		list_del(pos);
 		sw->err = err;
@@ -428,6 +428,11 @@ int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 int mapping_write_all(struct mapping *m)
 {
 	return mapping_write_bytes(m, 0, UINT64_MAX);
+}
+
+int mapping_write_known(struct mapping *m)
+{
+	return write_known(m, 0, UINT64_MAX >> PAGE_SHIFT);
 }
 
 int mapping_write_bytes(struct mapping *m, uint64_t first_byte,

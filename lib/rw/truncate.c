@@ -124,8 +124,6 @@ void mapping_discard_failed(struct mapping *m)
 	if (size < i_size_read(m))
 		atomic_store(&m->i_size, size);
 	mutex_unlock(&m->size_lock);
-	atomic_store(&m->failing, false);
-	atomic_store(&m->backoff_ms, 0);
 	iolock_unexclusive(&m->io_lock);
 }
 

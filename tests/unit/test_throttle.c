@@ -64,6 +64,7 @@ struct stream {
 	struct rig *rig;
 	uint64_t bytes;
 	unsigned flags;
+	_Atomic bool done;
 	pthread_t thread;
 };
 
@@ -73,25 +74,32 @@ static void *write_stream(void *arg)
 
 	for (uint64_t pos = 0; pos < s->bytes; pos += RECORD)
 		rig_write(s->rig, RECORD, pos, 1, s->flags);
+	atomic_store(&s->done, true);
 	return NULL;
 }
 
 static void start(struct stream *s, struct rig *rig, uint64_t bytes,
 		  unsigned flags)
 {
-	*s = (struct stream){ .rig = rig, .bytes = bytes, .flags = flags };
+	s->rig = rig;
+	s->bytes = bytes;
+	s->flags = flags;
+	atomic_init(&s->done, false);
 	CHECK_OK(pthread_create(&s->thread, NULL, write_stream, s));
 }
 
-/* Sleep until a writer to a device that does not write has come to a stop. */
-static void wait_stopped(struct rig *rig)
+/* Sleep until a writer to a device that does not write has come to a stop, or is
+ * done. */
+static void wait_stopped(struct stream *s)
 {
+	struct rig *rig = s->rig;
 	uint64_t before;
 
 	do {
 		before = rig_stats(rig).throttled;
 		usleep(20000);
-	} while (!before || busy_bytes(rig) < DIRTY_BYTES / 3);
+	} while (!atomic_load(&s->done) &&
+		 (!before || busy_bytes(rig) < DIRTY_BYTES / 3));
 }
 
 /* Devices that never write keep nobody from another one. */
@@ -107,7 +115,7 @@ static void stuck_devices(unsigned nr_stuck, unsigned flags)
 		stuck[i] = add_device(e, i + 1);
 		spy_hold(stuck[i].spy, true, false);
 		start(&to_stuck[i], &stuck[i], 2 * DIRTY_BYTES, flags);
-		wait_stopped(&stuck[i]);
+		wait_stopped(&to_stuck[i]);
 	}
 	good = add_device(e, 9);
 	start(&to_good, &good, 4 * DIRTY_BYTES, flags);
@@ -178,7 +186,7 @@ static void *write_files(void *arg)
 static struct spy *device_file(unsigned dev)
 {
 	struct store_fault_options slow = { .seed = seed,
-					    .delay_us = dev ? 200 : 5000 };
+					    .delay_us = dev ? 200 : 1000 };
 	struct store *store;
 
 	if (dev == 2)
@@ -265,10 +273,11 @@ static void test_r12_pace(void **state)
 	rig = add_device(e, 1);
 	spy_hold(rig.spy, true, false);
 	start(&s, &rig, 4 * DIRTY_BYTES, DBH_DONTCACHE);
-	for (unsigned i = 0; i < 8; i++) {
+	wait_stopped(&s);
+	CHECK(!atomic_load(&s.done), "never throttled");
+	while (!atomic_load(&s.done)) {
 		struct dbh_stats before, after;
 
-		wait_stopped(&rig);
 		before = rig_stats(&rig);
 		/* Let go what is held, and hold again. */
 		spy_release(rig.spy);
@@ -276,8 +285,10 @@ static void test_r12_pace(void **state)
 		do {
 			usleep(1000);
 			after = rig_stats(&rig);
-		} while (after.dirtied == before.dirtied);
+		} while (after.dirtied == before.dirtied &&
+			 !atomic_load(&s.done));
 		CHECK(busy_bytes(&rig) <= DIRTY_BYTES, "over the limit");
+		wait_stopped(&s);
 	}
 	spy_release(rig.spy);
 	CHECK_OK(pthread_join(s.thread, NULL));
