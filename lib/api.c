@@ -339,6 +339,33 @@ DBH_PUBLIC int dbh_ftruncate(struct dbh_file *file, off_t len)
 	return file_truncate(file, (uint64_t)len);
 }
 
+DBH_PUBLIC int dbh_fallocate(struct dbh_file *file, int mode, off_t off,
+			     off_t len)
+{
+	int err = check_file(file);
+
+	return err ? err : file_fallocate(file, mode, off, len);
+}
+
+DBH_PUBLIC off_t dbh_lseek(struct dbh_file *file, off_t off, int whence)
+{
+	int err = check_file(file);
+
+	return err ? err : file_seek(file, off, whence);
+}
+
+DBH_PUBLIC ssize_t dbh_copy_file_range(struct dbh_file *in, off_t off_in,
+				       struct dbh_file *out, off_t off_out,
+				       size_t len, unsigned flags)
+{
+	int err = check_file(in);
+
+	if (!err)
+		err = check_file(out);
+	return err ? err :
+		     file_copy_range(in, off_in, out, off_out, len, flags);
+}
+
 DBH_PUBLIC int dbh_fstat(struct dbh_file *file, struct stat *st)
 {
 	int err = check_file(file);

@@ -288,6 +288,58 @@ int dbh_sync_range(struct dbh_file *file, off_t off, off_t len, bool datasync);
 /** ftruncate(2): -EINVAL for a negative length or a read-only handle. */
 int dbh_ftruncate(struct dbh_file *file, off_t len);
 
+/**
+ * dbh_fallocate - allocate, deallocate, zero or move bytes of a file
+ * @mode: of fallocate(2): 0, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE,
+ *	FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE,
+ *	FALLOC_FL_UNSHARE_RANGE, FALLOC_FL_WRITE_ZEROES, with
+ *	FALLOC_FL_KEEP_SIZE where that is allowed; as far as the file system
+ *	has them
+ *
+ * No read or write of the file is under way meanwhile. What is dirty of a range
+ * that is zeroed is not written; before bytes move, everything from @off on is
+ * written back. After an error nothing that was written before is lost, but the
+ * store may have done a part of it, as by the system call. With O_DSYNC or
+ * O_SYNC it is durable on return.
+ *
+ * Return: 0; -EBADF for a read-only handle; -EFBIG past the largest file or
+ * RLIMIT_FSIZE (with SIGXFSZ); -EINVAL for a negative offset, a length that is
+ * not positive; fallocate(2)'s errors, -EOPNOTSUPP and -ENOSPC among them; where
+ * bytes would move, the error of what could not be written before.
+ */
+int dbh_fallocate(struct dbh_file *file, int mode, off_t off, off_t len);
+
+/**
+ * dbh_lseek - find data or a hole
+ * @whence: SEEK_DATA or SEEK_HOLE; a handle has no offset that could be moved
+ *
+ * What is dirty is data, whole blocks of it, before it is written. What was
+ * written before the call began is never in a hole.
+ *
+ * Return: the offset; -ENXIO behind the end of the file, or where no data
+ * follows; -EINVAL for another @whence.
+ */
+off_t dbh_lseek(struct dbh_file *file, off_t off, int whence);
+
+/**
+ * dbh_copy_file_range - copy bytes from one file to another, or within one
+ * @flags: 0
+ *
+ * Shares blocks where the file system can, both files lie alike on its blocks,
+ * and they are on the same one; else reads and writes, uncached, and leaves
+ * holes where @in has some. At most 0x7ffff000 bytes are copied by one call.
+ *
+ * Return: bytes copied: fewer than @len at the end of @in, at that limit, at
+ * RLIMIT_FSIZE and after an error; 0 at or behind the end of @in; -EBADF for the
+ * wrong access mode, or an O_APPEND handle as @out; -EINVAL for a negative
+ * offset, for flags, or if both ranges are of one file and overlap; -EOVERFLOW
+ * for a range that ends beyond the largest offset; -EFBIG (with SIGXFSZ); the
+ * errors of dbh_pread(), dbh_pwrite() and FICLONERANGE.
+ */
+ssize_t dbh_copy_file_range(struct dbh_file *in, off_t off_in,
+			    struct dbh_file *out, off_t off_out, size_t len,
+			    unsigned flags);
+
 /** fstat(2), with the size and times of what is still in the cache. */
 int dbh_fstat(struct dbh_file *file, struct stat *st);
 

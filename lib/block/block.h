@@ -133,6 +133,25 @@ struct store_ops {
 	int (*truncate)(struct store *store, uint64_t size);
 	/* fstat of what lies below. */
 	int (*stat)(struct store *store, struct stat *st);
+	/*
+	 * fallocate(2), of any mode that there is. The caller makes sure that
+	 * no write to the range is in flight, nor, if bytes move, any to what
+	 * is behind it. After an error a part of it may have been done.
+	 */
+	int (*fallocate)(struct store *store, int mode, uint64_t pos,
+			 uint64_t len);
+	/* lseek(2) with SEEK_DATA or SEEK_HOLE: *@out is where. Return:
+	 * -ENXIO behind the end, or where no data is. */
+	int (*seek)(struct store *store, int whence, uint64_t pos,
+		    uint64_t *out);
+	/*
+	 * Optional: let [@pos, @pos + @len) share the blocks of @from, a store
+	 * of the same kind or the same one, from @from_pos on. Of both as at
+	 * fallocate. An error that says "not here, or not so" is -EINVAL,
+	 * -EOPNOTSUPP, -ENOTTY, -EXDEV or -ETXTBSY.
+	 */
+	int (*clone)(struct store *store, uint64_t pos, struct store *from,
+		     uint64_t from_pos, uint64_t len);
 	/* Optional: bytes that are free where it lies, for this user. */
 	int (*space)(struct store *store, uint64_t *bytes);
 	/* Free the store; no bio is in flight. */
@@ -276,7 +295,8 @@ int store_mem_create(uint32_t min_folio_bytes, uint32_t align,
  *	fails may have written any of its sectors.
  * @flush_error_every: every n-th flush fails, and some of what was written
  *	since the last good one will never become durable
- * @tail_error_every: every n-th write_tail or truncate fails
+ * @tail_error_every: every n-th write_tail, truncate, fallocate or piece of a
+ *	clone fails
  * @error: the errno (positive) to fail with; 0 means EIO
  * @bad_pos, @bad_len: bios that touch these bytes fail with @error
  * @delay_us: each bio ends after a random time up to this

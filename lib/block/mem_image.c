@@ -195,6 +195,48 @@ static struct mem_base *to_base(struct store *store)
 	return container_of(store, struct mem_base, store);
 }
 
+int mem_base_seek(struct store *store, int whence, uint64_t pos, uint64_t *out)
+{
+	struct mem_base *base = to_base(store);
+	int err;
+
+	pthread_mutex_lock(&base->lock);
+	err = mem_image_seek(&base->image, whence, pos, out);
+	pthread_mutex_unlock(&base->lock);
+	return err;
+}
+
+int mem_base_clone(struct store *store, uint64_t pos, struct store *from,
+		   uint64_t from_pos, uint64_t len,
+		   int (*write)(struct store *store, const void *buf,
+				size_t len, uint64_t pos))
+{
+	uint64_t block = store->min_folio_bytes;
+	char *buf;
+	int err = 0;
+
+	/* As FICLONERANGE: whole blocks, but for the end of both files. */
+	if (store->ops != from->ops || pos % block || from_pos % block ||
+	    from_pos + len > store_mem_size(from) ||
+	    (len % block && (from_pos + len < store_mem_size(from) ||
+			     pos + len < store_mem_size(store))))
+		return -EINVAL;
+	buf = malloc(MEM_CHUNK);
+	if (!buf)
+		return -ENOMEM;
+	while (len && !err) {
+		size_t n = in_chunk(0, len);
+
+		store_mem_peek(from, buf, n, from_pos);
+		err = write(store, buf, n, pos);
+		from_pos += n;
+		pos += n;
+		len -= n;
+	}
+	free(buf);
+	return err;
+}
+
 size_t store_mem_peek(struct store *store, void *buf, size_t len, uint64_t pos)
 {
 	struct mem_base *base = to_base(store);

@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,6 +367,48 @@ static int fault_truncate(struct store *store, uint64_t size)
 	return err;
 }
 
+/* A file system may move bytes in steps; so what moves may be torn as well. */
+static int fallocate_locked(struct store_fault *f, int mode, uint64_t pos,
+			    uint64_t len)
+{
+	const int shift = FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE;
+	const int change = shift | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	uint64_t old = f->base.image.size, end;
+	int err = mem_image_fallocate(&f->base.image, mode, pos, len,
+				      f->base.store.min_folio_bytes);
+
+	if (err)
+		return err;
+	end = f->base.image.size > old ? f->base.image.size : old;
+	if (!(mode & change) || pos >= end)
+		return log_add_locked(f, end, 0, true);
+	if (!(mode & shift) && len < end - pos)
+		end = pos + len;
+	return log_add_locked(f, pos, end - pos, false);
+}
+
+static int fault_fallocate(struct store *store, int mode, uint64_t pos,
+			   uint64_t len)
+{
+	struct store_fault *f = to_fault(store);
+	int err;
+
+	pthread_mutex_lock(&f->base.lock);
+	if (is_nth(++f->nr_tails, f->opts.tail_error_every))
+		err = error_of(f);
+	else
+		err = fallocate_locked(f, mode, pos, len);
+	pthread_mutex_unlock(&f->base.lock);
+	return err;
+}
+
+static int fault_clone(struct store *store, uint64_t pos, struct store *from,
+		       uint64_t from_pos, uint64_t len)
+{
+	return mem_base_clone(store, pos, from, from_pos, len,
+			      fault_write_tail);
+}
+
 static int fault_settle(struct store *store)
 {
 	(void)store;
@@ -550,6 +593,9 @@ static const struct store_ops fault_ops = {
 	.settle = fault_settle,
 	.truncate = fault_truncate,
 	.stat = fault_stat,
+	.fallocate = fault_fallocate,
+	.seek = mem_base_seek,
+	.clone = fault_clone,
 	.destroy = fault_destroy,
 };
 

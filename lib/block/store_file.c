@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "behind.h"
+#include "extents.h"
 #include "ioq.h"
 #include "kcache.h"
 #include "lease.h"
@@ -699,6 +700,57 @@ static int file_truncate(struct store *store, uint64_t size)
 	return err;
 }
 
+/* ---- where it has blocks ---------------------------------------------- */
+
+static struct extents extents(const struct store_file *f)
+{
+	return (struct extents){
+		.kc = f->kc,
+		.in_memory = f->in_memory,
+		.block = f->store.min_folio_bytes,
+	};
+}
+
+/* As in behind_finish(): the error may be that of an end block. */
+static void note_lost(struct store_file *f, int err)
+{
+	pthread_mutex_lock(&f->lock);
+	if (err && !f->lost_err && (f->ours.nr || f->kept.nr))
+		f->lost_err = err;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static int file_fallocate(struct store *store, int mode, uint64_t pos,
+			  uint64_t len)
+{
+	struct store_file *f = to_file(store);
+	struct extents x = extents(f);
+	int err = extents_fallocate(&x, mode, pos, len);
+
+	note_lost(f, x.lost);
+	return err;
+}
+
+static int file_clone(struct store *store, uint64_t pos, struct store *from,
+		      uint64_t from_pos, uint64_t len)
+{
+	struct store_file *f = to_file(store);
+	struct extents x = extents(f);
+	int err;
+
+	if (from->ops != store->ops)
+		return -EXDEV;
+	err = extents_clone(&x, pos, to_file(from)->fd, from_pos, len);
+	note_lost(f, x.lost);
+	return err;
+}
+
+static int file_seek(struct store *store, int whence, uint64_t pos,
+		     uint64_t *out)
+{
+	return extents_seek(to_file(store)->fd, whence, pos, out);
+}
+
 static int file_stat(struct store *store, struct stat *st)
 {
 	return fstat(to_file(store)->fd, st) ? -errno : 0;
@@ -826,6 +878,9 @@ static const struct store_ops file_ops = {
 	.settle = file_settle,
 	.truncate = file_truncate,
 	.stat = file_stat,
+	.fallocate = file_fallocate,
+	.seek = file_seek,
+	.clone = file_clone,
 	.space = file_space,
 	.destroy = file_destroy,
 	.lease = &file_lease_ops,

@@ -92,6 +92,25 @@ static int mem_truncate(struct store *store, uint64_t size)
 	return 0;
 }
 
+static int mem_fallocate(struct store *store, int mode, uint64_t pos,
+			 uint64_t len)
+{
+	struct store_mem *m = to_mem(store);
+	int err;
+
+	pthread_mutex_lock(&m->base.lock);
+	err = mem_image_fallocate(&m->base.image, mode, pos, len,
+				  store->min_folio_bytes);
+	pthread_mutex_unlock(&m->base.lock);
+	return err;
+}
+
+static int mem_clone(struct store *store, uint64_t pos, struct store *from,
+		     uint64_t from_pos, uint64_t len)
+{
+	return mem_base_clone(store, pos, from, from_pos, len, mem_write_tail);
+}
+
 static int mem_stat(struct store *store, struct stat *st)
 {
 	struct store_mem *m = to_mem(store);
@@ -125,6 +144,9 @@ static const struct store_ops mem_ops = {
 	.settle = mem_settle,
 	.truncate = mem_truncate,
 	.stat = mem_stat,
+	.fallocate = mem_fallocate,
+	.seek = mem_base_seek,
+	.clone = mem_clone,
 	.destroy = mem_destroy,
 };
 

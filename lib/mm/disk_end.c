@@ -156,6 +156,40 @@ int disk_size_extend(struct mapping *m, uint64_t end)
 	return err;
 }
 
+int disk_size_catch_up_locked(struct mapping *m)
+{
+	uint64_t size = i_size_read(m);
+	int err;
+
+	assert_held(&m->size_lock);
+	disk_size_look_locked(m);
+	if (atomic_load(&m->disk_size) >= size)
+		return 0;
+	disk_bound_raise(m, size);
+	err = m->store->ops->truncate(m->store, size);
+	if (!err)
+		atomic_store(&m->disk_size, size);
+	return err;
+}
+
+void disk_end_look_locked(struct mapping *m, bool failed)
+{
+	const struct store_ops *ops = m->store->ops;
+	uint64_t size = i_size_read(m);
+	struct stat st;
+
+	assert_held(&m->size_lock);
+	if (ops->stat(m->store, &st))
+		return;
+	if (failed && (uint64_t)st.st_size > size &&
+	    mapping_owner(m) == OWNER_OWNED &&
+	    !ops->truncate(m->store, size))
+		st.st_size = (off_t)size;
+	/* Nobody else moves it: exact. */
+	atomic_store(&m->disk_bound, (uint64_t)st.st_size);
+	atomic_store(&m->disk_size, (uint64_t)st.st_size);
+}
+
 /* The folio that holds the logical end, locked, dirty and known; or NULL. */
 static struct folio *tail_lock(struct mapping *m, uint64_t *size)
 {

@@ -152,8 +152,10 @@ struct owner {
  * @disk_bound: the on-disk end is not beyond this: raised before anything starts
  *	that may move it, so that who finds missing bytes behind this knows
  *	that they are zero
- * @shrinking: a truncate has lowered @i_size, and the store does not know it
- *	yet; @shrinks_failed: how often it never did. Atomic; written under the
+ * @hide_seq: odd while a truncate or fallocate hides what it is about to
+ *	change from writeback, until the store knows (R24): a truncate by
+ *	@i_size, which it has lowered, others by @hide_first and @hide_end,
+ *	pages of which nothing starts to the disk. Atomic; written under the
  *	exclusive io_lock
  * @size_lock: held across what moves the on-disk end; sleeps
  * @tree_lock: of @nodes
@@ -191,8 +193,8 @@ struct mapping {
 	_Atomic uint64_t i_size cacheline_aligned;
 	_Atomic uint64_t disk_size;
 	_Atomic uint64_t disk_bound;
-	_Atomic bool shrinking;
-	_Atomic uint32_t shrinks_failed;
+	_Atomic uint32_t hide_seq;
+	_Atomic pgoff_t hide_first, hide_end;
 	struct mutex size_lock;
 	struct mutex tree_lock;
 	struct node_tree nodes;
@@ -248,6 +250,31 @@ static inline size_t min_folio_bytes(const struct mapping *m)
 	return (size_t)PAGE_BYTES << m->min_order;
 }
 
+/** Pages that hold bytes [@first_byte, @last_byte], in whole minimum folios:
+ * what is written is never less. */
+static inline pgoff_t first_page(const struct mapping *m, uint64_t first_byte)
+{
+	return ALIGN_DOWN(first_byte, min_folio_bytes(m)) >> PAGE_SHIFT;
+}
+
+static inline pgoff_t last_page(const struct mapping *m, uint64_t last_byte)
+{
+	return (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT;
+}
+
+/** A part of a locked folio is just being changed in the store: it must not
+ * start to the disk. */
+static inline bool mapping_hides(const struct mapping *m, const struct folio *f)
+{
+	/* Relaxed: who hides looks at the tags afterwards, under node->lock,
+	 * which a collector holds from here until it has changed them. */
+	return unlikely(f->index < atomic_load_explicit(&m->hide_end,
+							memory_order_relaxed)) &&
+	       f->index + folio_pages(f) >
+		       atomic_load_explicit(&m->hide_first,
+					    memory_order_relaxed);
+}
+
 static inline uint64_t i_size_read(struct mapping *m)
 {
 	/* acquire: pairs with i_size_grow(); who sees the size sees the data */
@@ -293,6 +320,18 @@ void folio_remove(struct folio *f);
  * a folio of @order; the parts keep its flags. Return: that folio, locked; the
  * others are unlocked. */
 struct folio *folio_split(struct folio *f, pgoff_t index, unsigned order);
+
+/** Make a minimum folio of what is at page @index, where it is part of a larger
+ * one that is not under writeback. */
+void mapping_split_at(struct mapping *m, pgoff_t index);
+
+/* ---- dirty.c --------------------------------------------------------- */
+
+/** The first page at or after @index whose bytes are not all in the store: DIRTY
+ * or WRITEBACK; UINT64_MAX if there is none. */
+pgoff_t mapping_next_dirty(struct mapping *m, pgoff_t index);
+/** The first one that is neither, cached or not. */
+pgoff_t mapping_next_clean(struct mapping *m, pgoff_t index);
 
 /* ---- nodes ----------------------------------------------------------- */
 

@@ -173,8 +173,8 @@ static enum collected collect_folio(struct collect *c, struct node *n,
 		return COLLECT_NEXT;
 	}
 	size = i_size_read(c->m);
-	if (folio_pos(f) >= size) {
-		/* It is just being cut off. */
+	if (folio_pos(f) >= size || mapping_hides(c->m, f)) {
+		/* It is just being cut off, or changed. */
 		folio_unlock(e, f);
 		return COLLECT_NEXT;
 	}
@@ -219,8 +219,7 @@ static struct folio *node_folio(struct mapping *m, struct node *n, unsigned bit)
 	return id ? &m->engine->pool.folios[id - 1] : NULL;
 }
 
-/* Make a minimum folio of what is at @index, where it is part of a larger one. */
-static void split_at(struct mapping *m, pgoff_t index)
+void mapping_split_at(struct mapping *m, pgoff_t index)
 {
 	struct dbh_engine *e = m->engine;
 	struct folio *f = mapping_lookup(m, index);
@@ -285,7 +284,7 @@ static struct folio *collect_node(struct collect *c, pgoff_t *index,
 	if (res == COLLECT_FULL)
 		collect_submit(c);
 	else if (res == COLLECT_SPLIT)
-		split_at(c->m, c->split);
+		mapping_split_at(c->m, c->split);
 	return res == COLLECT_LOCKED ? f : NULL;
 }
 

@@ -48,6 +48,17 @@ int writeback_tail(struct mapping *m, uint64_t *pos);
 int disk_size_extend(struct mapping *m, uint64_t end);
 /** The same for a holder of size_lock. */
 int disk_size_extend_locked(struct mapping *m, uint64_t end);
+/** Raise it to the logical end, where nothing dirty would: for what follows only
+ * the store knows. size_lock is held. Return: 0 or -errno */
+int disk_size_catch_up_locked(struct mapping *m);
+/**
+ * disk_end_look_locked - the store has moved the on-disk end, or failed to
+ *
+ * Some file systems extend the file as they allocate: what a failure leaves of
+ * that is undone, for the file on disk never ends beyond its logical end (R16).
+ * The io_lock is held alone, and size_lock.
+ */
+void disk_end_look_locked(struct mapping *m, bool failed);
 
 /* ---- edges that must go to disk; fill.c ------------------------------ */
 

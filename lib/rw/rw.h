@@ -142,13 +142,56 @@ int mapping_write_bytes(struct mapping *m, uint64_t first_byte,
 /** The news of writeback for a handle. */
 int file_check_error(struct dbh_file *file);
 
+/* ---- lock.c ---------------------------------------------------------- */
+
+/** Take the io_lock, with the size as it then is; sleeps. Return: the slot */
+int mapping_lock_shared(struct mapping *m);
+/** The same, alone. */
+void mapping_lock_alone(struct mapping *m);
+
 /* ---- truncate.c ------------------------------------------------------ */
 
 int file_truncate(struct dbh_file *file, uint64_t size);
+/** The same, if it is shorter. */
+int file_grow(struct dbh_file *file, uint64_t size);
+/** May the file become as long as @size? RLIMIT_FSIZE and the largest file.
+ * Return: 0; -EFBIG, after SIGXFSZ where that is due */
+int size_check_limit(struct mapping *m, uint64_t size);
+
+/* ---- fallocate.c, copy.c, seek.c ------------------------------------- */
+
+/** See dbh_fallocate(), dbh_copy_file_range(), dbh_lseek(). */
+int file_fallocate(struct dbh_file *file, int mode, off_t off, off_t len);
+ssize_t file_copy_range(struct dbh_file *in, off_t off_in, struct dbh_file *out,
+			off_t off_out, size_t len, unsigned flags);
+off_t file_seek(struct dbh_file *file, off_t off, int whence);
+
+/* ---- hide.c: a range that is about to change in the store ------------ */
+
+/** Nothing of [@start, @end) starts to the disk, nor the block of an end, and
+ * nothing is under way. The io_lock is held alone; sleeps; size_lock is taken,
+ * until hide_end(). */
+void hide_begin(struct mapping *m, uint64_t start, uint64_t end);
+void hide_end(struct mapping *m);
+/** The store's bytes have changed: drop what is cached of them. Of a block of
+ * which only a part has changed, that part is zero now. @size: where the file
+ * has ended */
+void hide_zero(struct mapping *m, uint64_t start, uint64_t end, uint64_t size);
+/** The store has failed, with @err, and may have done a part: drop what is clean.
+ */
+void hide_failed(struct mapping *m, uint64_t start, uint64_t end, int err);
+
+/* ---- drop.c ---------------------------------------------------------- */
+
+/** Call @fn on every folio of pages [@first, @last], locked and not under
+ * writeback; it unlocks or drops it. */
+void mapping_for_each_folio(struct mapping *m, pgoff_t first, pgoff_t last,
+			    void (*fn)(struct folio *f, void *arg), void *arg);
 /** See dbh_discard(). */
 void mapping_discard_failed(struct mapping *m);
 /** Drop all folios that are not dirty. */
 void mapping_drop_clean(struct mapping *m);
+void mapping_drop_clean_range(struct mapping *m, pgoff_t first, pgoff_t last);
 /** Drop all folios, dirty ones too. */
 void mapping_discard_all(struct mapping *m);
 /** Drop what uncached reads have left (R17). */

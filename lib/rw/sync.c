@@ -124,35 +124,23 @@ static int write_round(struct mapping *m, struct list_head *round)
 	return err;
 }
 
-/* Until the truncate that is under way has ended. */
-static void wait_shrink(struct mapping *m)
-{
-	struct thread_waiter tw;
-	int slot;
-
-	thread_waiter_init(&tw);
-	while ((slot = iolock_shared(&m->io_lock, &tw.w)) == -EIOCBQUEUED)
-		thread_waiter_sleep(&tw);
-	iolock_unshared(&m->io_lock, slot);
-}
-
 /*
- * A truncate hides what is behind the new end from us before the store knows
- * that end. If it succeeds, the flush must come after it: else neither the
- * data nor the end would be durable. If it fails, the data is there again, and
- * was not written.
+ * A truncate or fallocate hides from us what it is about to change, until the
+ * store knows. If it succeeds, the flush must come after it: else neither the
+ * data nor the change would be durable. And what was left out because it was
+ * hidden is written now, with nothing of the kind beside it.
  */
 static int write_all_of_round(struct mapping *m, struct list_head *round)
 {
-	uint32_t failed;
-	int err;
+	uint32_t seq = atomic_load(&m->hide_seq);
+	int slot, err = write_round(m, round);
 
-	do {
-		failed = atomic_load(&m->shrinks_failed);
+	if (likely(!(seq & 1) && seq == atomic_load(&m->hide_seq)))
+		return err;
+	slot = mapping_lock_shared(m);
+	if (!err)
 		err = write_round(m, round);
-		if (atomic_load(&m->shrinking))
-			wait_shrink(m);
-	} while (failed != atomic_load(&m->shrinks_failed) && !err);
+	iolock_unshared(&m->io_lock, slot);
 	return err;
 }
 
@@ -357,17 +345,6 @@ static void lead_round(struct mapping *m, const struct sync_waiter *leader)
 	}
 	if (next)
 		tell(next);
-}
-
-/* Whole minimum folios: what is written is never less. */
-static pgoff_t first_page(const struct mapping *m, uint64_t first_byte)
-{
-	return ALIGN_DOWN(first_byte, min_folio_bytes(m)) >> PAGE_SHIFT;
-}
-
-static pgoff_t last_page(const struct mapping *m, uint64_t last_byte)
-{
-	return (last_byte | (min_folio_bytes(m) - 1)) >> PAGE_SHIFT;
 }
 
 static int sync_group(struct mapping *m, uint64_t first_byte,

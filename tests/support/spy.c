@@ -5,6 +5,7 @@
 #include "support/spy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -249,6 +250,72 @@ static int spy_truncate(struct store *store, uint64_t size)
 	return err;
 }
 
+/* R24: what is about to change has no write under way. */
+static void check_no_write(struct spy *spy, uint64_t pos, uint64_t end,
+			   const char *what)
+{
+	struct list_head *at;
+
+	pthread_mutex_lock(&spy->lock);
+	list_for_each(at, &spy->flights) {
+		const struct bio *bio =
+			list_entry(at, struct flight, link)->bio;
+
+		CHECK(bio->op == BIO_READ || bio->pos >= end ||
+			      bio->pos + bio->len <= pos,
+		      "%s of [%llu, %llu) meets a write of [%llu, %llu)", what,
+		      (unsigned long long)pos, (unsigned long long)end,
+		      (unsigned long long)bio->pos,
+		      (unsigned long long)bio->pos + bio->len);
+	}
+	pthread_mutex_unlock(&spy->lock);
+}
+
+/* What the store has said, or what it is told to say. */
+static int said(struct spy *spy, int err)
+{
+	int lie = atomic_exchange(&spy->lie_err, 0);
+
+	tell_event(spy);
+	return lie ? lie : err;
+}
+
+static int spy_fallocate(struct store *store, int mode, uint64_t pos,
+			 uint64_t len)
+{
+	struct spy *spy = to_spy(store);
+	bool moves = mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE);
+
+	atomic_fetch_add(&spy->fallocates, 1);
+	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_UNSHARE_RANGE))
+		check_no_write(spy, pos, moves ? UINT64_MAX : pos + len,
+			       "a fallocate");
+	tell_event(spy);
+	return said(spy, spy->inner->ops->fallocate(spy->inner, mode, pos,
+						    len));
+}
+
+static int spy_seek(struct store *store, int whence, uint64_t pos,
+		    uint64_t *out)
+{
+	struct spy *spy = to_spy(store);
+
+	return spy->inner->ops->seek(spy->inner, whence, pos, out);
+}
+
+static int spy_clone(struct store *store, uint64_t pos, struct store *from,
+		     uint64_t from_pos, uint64_t len)
+{
+	struct spy *spy = to_spy(store);
+
+	atomic_fetch_add(&spy->clones, 1);
+	check_no_write(spy, pos, pos + len, "a clone");
+	tell_event(spy);
+	return said(spy, spy->inner->ops->clone(spy->inner, pos,
+						to_spy(from)->inner, from_pos,
+						len));
+}
+
 static int spy_stat(struct store *store, struct stat *st)
 {
 	struct spy *spy = to_spy(store);
@@ -278,6 +345,9 @@ static const struct store_ops spy_ops = {
 	.settle = spy_settle,
 	.truncate = spy_truncate,
 	.stat = spy_stat,
+	.fallocate = spy_fallocate,
+	.seek = spy_seek,
+	.clone = spy_clone,
 	.destroy = spy_closed,
 };
 
@@ -359,6 +429,9 @@ static const struct store_ops spy_leased_ops = {
 	.settle = spy_settle,
 	.truncate = spy_truncate,
 	.stat = spy_stat,
+	.fallocate = spy_fallocate,
+	.seek = spy_seek,
+	.clone = spy_clone,
 	.destroy = spy_closed,
 	.lease = &spy_lease_ops,
 };

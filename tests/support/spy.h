@@ -30,7 +30,11 @@ struct spy {
 	void (*event)(void *arg);
 	void *event_arg;
 	_Atomic unsigned ending; /* threads in the end of a bio */
+	/* A fallocate or clone says so, and does it all the same: set before
+	 * the call; 0 again with it. */
+	_Atomic int lie_err;
 	_Atomic unsigned bios[2], flushes, tails, truncates, settles;
+	_Atomic unsigned fallocates, clones;
 	_Atomic uint64_t bytes[2];
 	_Atomic uint64_t largest[2];
 	/* of a store that others can open: what taking the lease says, who is
