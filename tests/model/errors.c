@@ -78,19 +78,37 @@ void model_read_all(struct model *m, struct dbh_file *file, char *buf,
 	}
 }
 
+void model_set_limit(struct model *m, size_t size)
+{
+	if (m->spy)
+		atomic_store(&m->spy->size_limit, size);
+}
+
 void model_truncate(struct model *m, struct dbh_file *file, size_t size)
 {
 	unsigned times = 0;
 	int err;
 
-	if (m->spy)
-		atomic_store(&m->spy->size_limit,
-			     size > m->size ? size : m->size);
+	model_set_limit(m, size > m->size ? size : m->size);
 	while ((err = dbh_ftruncate(file, (off_t)size))) {
 		model_failed(m, err);
 		if (++times >= PATIENCE)
 			model_mend(m, file);
 	}
-	if (m->spy)
-		atomic_store(&m->spy->size_limit, 0);
+	model_set_limit(m, 0);
+}
+
+int model_fallocate(struct model *m, struct dbh_file *file, int mode, size_t pos,
+		    size_t len)
+{
+	unsigned times = 0;
+	int err;
+
+	while ((err = dbh_fallocate(file, mode, (off_t)pos, (off_t)len)) &&
+	       err != -EOPNOTSUPP) {
+		model_failed(m, err);
+		if (++times >= PATIENCE)
+			model_mend(m, file);
+	}
+	return err;
 }

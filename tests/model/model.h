@@ -35,6 +35,7 @@ struct config {
 	bool existing; /* the file has content at first */
 	bool exclusive; /* with truncates and the like */
 	bool faulty; /* of "mem": it errs, now and then */
+	bool extents; /* with fallocates, copies and looks for holes */
 	dev_t dev; /* of "mem" */
 	struct dbh_engine *engine; /* shared with others, or NULL */
 	unsigned long ops; /* of each thread */
@@ -91,6 +92,12 @@ void model_repair(struct model *m, struct dbh_file *file, const char *buf,
 void model_read_all(struct model *m, struct dbh_file *file, char *buf,
 		    unsigned flags);
 void model_truncate(struct model *m, struct dbh_file *file, size_t size);
+/** The lock is held alone: the store may end at @size, ahead of the file. 0: it
+ * may not. */
+void model_set_limit(struct model *m, size_t size);
+/** fallocate until it works. Return: 0 or -EOPNOTSUPP */
+int model_fallocate(struct model *m, struct dbh_file *file, int mode, size_t pos,
+		    size_t len);
 
 /* ---- ops.c ----------------------------------------------------------- */
 
@@ -107,9 +114,30 @@ struct actor {
 	_Atomic unsigned long nr_done;
 };
 
+/* A range of bytes. */
+struct range {
+	size_t start, len;
+};
+
+/** One that belongs to @a. */
+struct range own_range(struct actor *a);
+/** As far as this thread knows, the file ends here or later. */
+size_t known_size(struct actor *a);
+void grew_to(struct actor *a, size_t end);
+
 void actor_init(struct actor *a, struct model *m, unsigned id);
 void actor_fini(struct actor *a);
 /** One operation, whichever. */
 void actor_step(struct actor *a);
+
+/* ---- extents.c: operations; alone_...: the lock is held alone --------- */
+
+void op_punch(struct actor *a);
+void op_copy(struct actor *a);
+void op_seek(struct actor *a);
+void alone_fallocate(struct actor *a);
+void alone_move(struct actor *a);
+void alone_copy(struct actor *a);
+void alone_seek(struct actor *a);
 
 #endif

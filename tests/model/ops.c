@@ -11,12 +11,7 @@
 #define MAX_DEFERRED 2u
 #define MAX_ASYNC 8u
 
-/* A range of bytes that belongs to @a. */
-struct range {
-	size_t start, len;
-};
-
-static struct range own_range(struct actor *a)
+struct range own_range(struct actor *a)
 {
 	struct model *m = a->m;
 	const struct segment *s;
@@ -45,7 +40,7 @@ static struct range own_range(struct actor *a)
 	return r;
 }
 
-static void grew_to(struct actor *a, size_t end)
+void grew_to(struct actor *a, size_t end)
 {
 	_Atomic size_t *at = &a->m->written_end[a->id];
 
@@ -53,8 +48,7 @@ static void grew_to(struct actor *a, size_t end)
 		atomic_store(at, end);
 }
 
-/* As far as this thread knows, the file ends here or later. */
-static size_t known_size(struct actor *a)
+size_t known_size(struct actor *a)
 {
 	size_t end = atomic_load(&a->m->written_end[a->id]);
 
@@ -465,6 +459,12 @@ static const struct op shared_ops[] = {
 	{ "zero", op_zero, 1 },		{ "errors", op_errors, 1 },
 };
 
+static const struct op shared_extent_ops[] = {
+	{ "punch", op_punch, 40 },
+	{ "copy", op_copy, 30 },
+	{ "seek", op_seek, 30 },
+};
+
 /* ---- alone ----------------------------------------------------------- */
 
 static void alone_truncate(struct actor *a)
@@ -562,6 +562,13 @@ static const struct op alone_ops[] = {
 	{ "close", alone_close, 17 },
 };
 
+static const struct op alone_extent_ops[] = {
+	{ "fallocate", alone_fallocate, 40 },
+	{ "move", alone_move, 30 },
+	{ "copy alone", alone_copy, 20 },
+	{ "seek alone", alone_seek, 10 },
+};
+
 /* ---- one after the other ---------------------------------------------- */
 
 void actor_init(struct actor *a, struct model *m, unsigned id)
@@ -595,14 +602,16 @@ static void do_op(struct actor *a, const struct op *op)
 void actor_step(struct actor *a)
 {
 	struct model *m = a->m;
+	bool alone = m->cfg.exclusive && !rng_below(&a->rng, 60);
+	bool extents = m->cfg.extents && rng_chance(&a->rng, alone ? 40 : 8);
 
-	if (m->cfg.exclusive && !rng_below(&a->rng, 60)) {
+	if (alone) {
 		pthread_rwlock_wrlock(&m->lock);
 		model_settle(m);
-		do_op(a, alone_ops);
+		do_op(a, extents ? alone_extent_ops : alone_ops);
 	} else {
 		pthread_rwlock_rdlock(&m->lock);
-		do_op(a, shared_ops);
+		do_op(a, extents ? shared_extent_ops : shared_ops);
 	}
 	pthread_rwlock_unlock(&m->lock);
 	atomic_fetch_add(&a->nr_done, 1);

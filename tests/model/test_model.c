@@ -20,6 +20,14 @@ static const uint64_t old_seeds[] = {
 	21, 22, 23, 27, 55, 112, 168245404587301, 260384387294721,
 };
 
+static bool is_old(uint64_t seed)
+{
+	for (size_t i = 0; i < sizeof(old_seeds) / sizeof(old_seeds[0]); i++)
+		if (old_seeds[i] == seed)
+			return true;
+	return false;
+}
+
 static void choose_config(struct config *c, uint64_t seed)
 {
 	static const struct {
@@ -52,17 +60,20 @@ static void choose_config(struct config *c, uint64_t seed)
 	c->existing = rng_chance(&r, 50);
 	c->exclusive = rng_chance(&r, 80);
 	c->faulty = !strcmp(c->place, "mem") && rng_chance(&r, 40);
+	/* The old rounds go as they went. */
+	c->extents = rng_chance(&r, 80) && !is_old(seed);
 }
 
 static void print_config(const struct config *c)
 {
 	printf("seed %llu: %s %u/%u, %s, %u threads, span %zu, memory %zu KiB, "
-	       "delay %u us, depth %u, expire %u ms, %s%s, %lu ops each\n",
+	       "delay %u us, depth %u, expire %u ms, %s%s%s, %lu ops each\n",
 	       (unsigned long long)c->seed, c->place, c->min_folio, c->align,
 	       c->io_method == DBH_IO_URING ? "uring" : "threads", c->threads,
 	       c->span, c->memory >> 10, c->delay_us, c->queue_depth,
 	       c->expire_ms, c->existing ? "existing" : "new",
-	       c->faulty ? ", errors" : "", c->ops);
+	       c->faulty ? ", errors" : "", c->extents ? ", extents" : "",
+	       c->ops);
 }
 
 static void *act(void *arg)

@@ -81,6 +81,7 @@ static void choose_file(const struct storm *s, unsigned i, size_t memory,
 		.delay_us = places[i].slow ? 500 : 0,
 		.existing = rng_chance(&r, 50),
 		.exclusive = true,
+		.extents = rng_chance(&r, 70),
 		.engine = s->engine,
 	};
 }
