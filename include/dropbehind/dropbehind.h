@@ -333,8 +333,8 @@ off_t dbh_lseek(struct dbh_file *file, off_t off, int whence);
  * RLIMIT_FSIZE and after an error; 0 at or behind the end of @in; -EBADF for the
  * wrong access mode, or an O_APPEND handle as @out; -EINVAL for a negative
  * offset, for flags, or if both ranges are of one file and overlap; -EOVERFLOW
- * for a range that ends beyond the largest offset; -EFBIG (with SIGXFSZ); the
- * errors of dbh_pread(), dbh_pwrite() and FICLONERANGE.
+ * for a range that does not end within 2^64; -EFBIG (with SIGXFSZ); the errors
+ * of dbh_pread(), dbh_pwrite() and FICLONERANGE.
  */
 ssize_t dbh_copy_file_range(struct dbh_file *in, off_t off_in,
 			    struct dbh_file *out, off_t off_out, size_t len,

@@ -96,6 +96,8 @@ static int insert(struct mem_image *img, uint64_t pos, uint64_t len)
 
 	if (pos >= img->size)
 		return -EINVAL;
+	if (len > INT64_MAX - img->size)
+		return -EFBIG;
 	err = move(img, pos + len, pos, img->size - pos);
 	if (!err)
 		punch(img, pos, len);

@@ -44,8 +44,8 @@ struct copy {
 
 static bool overlaps(const struct copy *c)
 {
-	return c->in->m == c->out->m && c->from < c->to + c->left &&
-	       c->to < c->from + c->left;
+	return c->left && c->in->m == c->out->m &&
+	       c->from < c->to + c->left && c->to < c->from + c->left;
 }
 
 /* As generic_copy_file_checks() has it. What is beyond the end of the source is
@@ -53,27 +53,28 @@ static bool overlaps(const struct copy *c)
 static int check(struct copy *c, off_t off_in, off_t off_out, size_t len)
 {
 	uint64_t size;
-	int slot;
+	int slot, err;
 
 	if ((c->in->flags & O_ACCMODE) == O_WRONLY ||
 	    (c->out->flags & O_ACCMODE) == O_RDONLY ||
 	    (c->out->flags & O_APPEND))
 		return -EBADF;
-	if (off_in < 0 || off_out < 0)
-		return -EINVAL;
-	if (len > (uint64_t)(INT64_MAX - off_in) ||
-	    len > (uint64_t)(INT64_MAX - off_out))
+	if ((uint64_t)off_in > UINT64_MAX - len ||
+	    (uint64_t)off_out > UINT64_MAX - len)
 		return -EOVERFLOW;
+	if (off_out < 0)
+		return -EINVAL;
 	c->from = (uint64_t)off_in;
 	c->to = (uint64_t)off_out;
 	slot = mapping_lock_shared(c->in->m);
 	size = i_size_read(c->in->m);
 	iolock_unshared(&c->in->m->io_lock, slot);
 	c->left = c->from < size ? MIN(len, size - c->from) : 0;
-	if (overlaps(c))
-		return -EINVAL;
+	err = write_check_limit(c->out->m, c->to, &c->left);
+	if (err)
+		return err;
 	c->left = MIN(c->left, (size_t)RW_MAX_BYTES);
-	return c->left ? write_check_limit(c->out->m, c->to, &c->left) : 0;
+	return off_in < 0 || overlaps(c) ? -EINVAL : 0;
 }
 
 static void advance(struct copy *c, size_t n)

@@ -147,13 +147,11 @@ static int move(struct mapping *m, int mode, uint64_t start, uint64_t end)
 	uint64_t size = i_size_read(m), len = end - start;
 	int err;
 
-	if (!(mode & FALLOC_FL_INSERT_RANGE))
-		/* Too much is the store's to refuse. */
-		size -= MIN(size, len);
-	else if (len > m->store->max_bytes - size)
-		return -EFBIG;
-	else
+	/* Too much, either way, is the store's to refuse. */
+	if (mode & FALLOC_FL_INSERT_RANGE)
 		size += len;
+	else
+		size -= MIN(size, len);
 	err = write_and_drop(m, start);
 	if (err)
 		return err;
