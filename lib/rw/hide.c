@@ -11,6 +11,8 @@
  *
  * A sync that has left something out because it was hidden comes back for it:
  * see write_all_of_round().
+ *
+ * models/hide.pml checks this against the flusher, syncs and writers.
  */
 #include <string.h>
 

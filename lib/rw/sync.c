@@ -15,7 +15,7 @@
  * ahead of the others wait for them: a range that the round leaves out has not
  * been written yet, so that its waiter is none that the flush could serve.
  *
- * models/group_commit.pml checks the group.
+ * models/group_commit.pml checks the group, hide.pml what it may not see.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * system; the same calls go to both, and both answer alike and hold the same
  * bytes, at every moment. As fsx of xfstests does, with the kernel as the model.
  *
- * Proves R24 and the cases D18, D19 and D28 where it counts: on XFS, ext4, btrfs
- * and tmpfs, by both I/O methods, also while another program has the file open
- * (R22).
+ * Proves R24 and the cases D18, D19 and D28 where it counts: on XFS, ext4, btrfs,
+ * overlayfs and tmpfs, by both I/O methods, also while another program has the
+ * file open (R22).
  *
  * test_fsx [SEED]: rounds from this seed; else from DBH_SEED or the clock.
  */
@@ -22,11 +22,11 @@
 #include "support/scratch.h"
 
 #define SPAN (1u << 20)
-#define BLOCK 4096u
 
 /**
  * struct fsx - a file of ours and a plain one
  * @other: a descriptor that another program could have; -1
+ * @block: of the file system, or more
  * @log: the last calls, for who looks into a failure
  */
 struct fsx {
@@ -34,6 +34,7 @@ struct fsx {
 	struct dbh_file *file;
 	char ours[600], plain[600];
 	int fd, other;
+	size_t block;
 	struct rng rng;
 	char *buf, *buf2;
 	char log[32][96];
@@ -97,9 +98,9 @@ static size_t choose(struct fsx *f, size_t *len)
 	pos = rng_below(&f->rng, SPAN - *len + 1);
 	/* Often from or to a border of blocks. */
 	if (rng_chance(&f->rng, 30))
-		pos -= pos % BLOCK;
-	if (rng_chance(&f->rng, 20) && *len > BLOCK)
-		*len -= (pos + *len) % BLOCK;
+		pos -= pos % f->block;
+	if (rng_chance(&f->rng, 20) && *len > f->block)
+		*len -= (pos + *len) % f->block;
 	return pos;
 }
 
@@ -155,7 +156,7 @@ static void do_truncate(struct fsx *f)
 	size_t size = rng_below(&f->rng, SPAN + 1);
 
 	if (rng_chance(&f->rng, 30))
-		size -= size % BLOCK;
+		size -= size % f->block;
 	NOTE(f, "truncate %#zx", size);
 	same(f, dbh_ftruncate(f->file, (off_t)size),
 	     or_errno(ftruncate(f->fd, (off_t)size)));
@@ -187,7 +188,8 @@ static void do_fallocate(struct fsx *f)
 /* Now and then not on blocks, or too much of it. */
 static void do_move(struct fsx *f)
 {
-	size_t size = size_of(f), block = rng_chance(&f->rng, 5) ? 100 : BLOCK;
+	size_t block = rng_chance(&f->rng, 5) ? 100 : f->block;
+	size_t size = size_of(f);
 	size_t pos = rng_below(&f->rng, size / block + 1) * block;
 	size_t len = rng_size(&f->rng, 16) * block;
 
@@ -220,11 +222,11 @@ static void do_copy(struct fsx *f)
 {
 	size_t len, from = choose(f, &len);
 	size_t to = rng_below(&f->rng, SPAN - len + 1);
+	size_t off = (to - from) & (f->block - 1);
 
-	if (rng_chance(&f->rng, 60))
-		to -= (to - from) % BLOCK & (BLOCK - 1);
-	if (to + len > SPAN)
-		return;
+	/* Alike on blocks, so that they can be shared. */
+	if (rng_chance(&f->rng, 60) && off <= to)
+		to -= off;
 	NOTE(f, "copy %#zx +%#zx to %#zx", from, len, to);
 	same(f,
 	     dbh_copy_file_range(f->file, (off_t)from, f->file, (off_t)to, len,
@@ -350,6 +352,7 @@ static void fsx_up(struct fsx *f, const char *dir, uint64_t seed)
 	CHECK(f->buf && f->buf2, "no memory");
 	snprintf(f->ours, sizeof(f->ours), "%s", scratch_path(dir));
 	snprintf(f->plain, sizeof(f->plain), "%s", scratch_path(dir));
+	f->block = 4096u << rng_below(&f->rng, 2) * 2;
 	opts.memory_bytes = (size_t)1 << rng_between(&f->rng, 20, 24);
 	opts.expire_ms = rng_chance(&f->rng, 50) ? 20 : 30000;
 	opts.io_method = rng_chance(&f->rng, 50) ? DBH_IO_URING :
@@ -389,25 +392,34 @@ static void run_round(const char *dir, uint64_t seed, unsigned long steps)
 	fsx_down(&f);
 }
 
+static const struct {
+	const char *fs, *options;
+	unsigned megabytes, sector;
+} mounts[] = {
+	{ "xfs", "", 400, 4096 },      { "xfs", "-b size=16384", 400, 0 },
+	{ "ext4", "-b 1024", 200, 0 }, { "btrfs", "", 400, 0 },
+	{ "overlay", "", 0, 0 },
+};
+
+#define NR_MOUNTS (sizeof(mounts) / sizeof(mounts[0]))
+
 static int run(int argc, char **argv)
 {
-	const char *dirs[8];
-	unsigned nr = 0;
 	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : test_seed();
+	const char *dirs[NR_MOUNTS + 2];
+	unsigned nr = 0;
 
 	dirs[nr++] = scratch_dir();
-	if (scratch_shm())
-		dirs[nr++] = scratch_shm();
-	dirs[nr] = scratch_mount("xfs", 400, 4096);
-	nr += dirs[nr] != NULL;
-	dirs[nr] = scratch_mount_with("ext4", "-b 1024", 200, 0);
-	nr += dirs[nr] != NULL;
-	dirs[nr] = scratch_mount("btrfs", 400, 0);
-	nr += dirs[nr] != NULL;
+	dirs[nr++] = scratch_shm();
+	for (unsigned i = 0; i < NR_MOUNTS; i++)
+		dirs[nr++] = scratch_mount_with(mounts[i].fs, mounts[i].options,
+						mounts[i].megabytes,
+						mounts[i].sector);
 	for (unsigned round = 0; round < 2; round++)
 		for (unsigned i = 0; i < nr; i++)
-			run_round(dirs[i], seed + round * 100 + i,
-				  test_scale(2500));
+			if (dirs[i])
+				run_round(dirs[i], seed + round * 100 + i,
+					  test_scale(2500));
 	return 0;
 }
 
