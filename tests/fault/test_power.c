@@ -97,6 +97,8 @@ static void lie(struct spy *spy)
 	lying.submit = spy->store.ops->submit;
 	lying.settle = spy->store.ops->settle;
 	lying.stat = spy->store.ops->stat;
+	lying.fallocate = spy->store.ops->fallocate;
+	lying.seek = spy->store.ops->seek;
 	lying.destroy = spy->store.ops->destroy;
 	if (!lying.flush)
 		lying.flush = spy->store.ops->flush;

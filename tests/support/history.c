@@ -89,6 +89,18 @@ void history_written(struct history *h, unsigned i)
 	atomic_store(&rec->done, nr);
 }
 
+void history_punch(struct history *h, unsigned i, size_t from, size_t to)
+{
+	add_event(&h->rec[i], 0, from, to);
+}
+
+void history_punched(struct history *h, unsigned i)
+{
+	struct record *rec = &h->rec[i];
+
+	atomic_store(&rec->done, atomic_load(&rec->begun));
+}
+
 static bool room_to_cut(const struct history *h, uint64_t size)
 {
 	if (atomic_load(&h->truncates) / 2 == HISTORY_TRUNCATES)

@@ -3,7 +3,7 @@
  * history: what was done to a file, and what of it may be found after a crash.
  *
  * The file is cut into records. What happens to a record is a list of events:
- * a part of it was written, or cut off by a truncate. How many of them were
+ * a part of it was written, punched, or cut off by a truncate. How many of them were
  * begun, how many had returned, and how many a sync has made durable is known.
  * After a crash any byte is as one of the events left it, from the last that
  * is durable on to the last that was begun, each byte by itself.
@@ -85,6 +85,9 @@ unsigned history_write(struct history *h, unsigned i, size_t from, size_t to);
 /** That write has succeeded. (Where it fails, all or a part of it may be
  * there: write the record whole before going on.) */
 void history_written(struct history *h, unsigned i);
+/** The same, for bytes that become zero; the file does not grow. */
+void history_punch(struct history *h, unsigned i, size_t from, size_t to);
+void history_punched(struct history *h, unsigned i);
 /** The file is about to end at @size; no write is under way. False: no room
  * for that, so don't. */
 bool history_truncate(struct history *h, uint64_t size);

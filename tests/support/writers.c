@@ -298,6 +298,29 @@ static bool op_truncate(struct writer *w)
 	return true;
 }
 
+static bool op_punch(struct writer *w)
+{
+	struct history *h = w->h;
+	unsigned i = own_record(w), times = 1;
+	size_t from = rng_below(&w->rng, h->bytes);
+	size_t len = 1 + rng_below(&w->rng, h->bytes - from);
+	uint64_t pos = i * (uint64_t)h->bytes + from;
+	int err;
+
+	pthread_rwlock_rdlock(&w->ws->room);
+	if (history_room(h, i)) {
+		history_punch(h, i, from, from + len);
+		while ((err = dbh_fallocate(file_of(w),
+					    FALLOC_FL_PUNCH_HOLE |
+						    FALLOC_FL_KEEP_SIZE,
+					    (off_t)pos, (off_t)len)))
+			failed(w, err, times++);
+		history_punched(h, i);
+	}
+	pthread_rwlock_unlock(&w->ws->room);
+	return true;
+}
+
 /* Reads fill edges; what they find is the model test's. */
 static bool op_read(struct writer *w)
 {
@@ -344,9 +367,9 @@ static void *write_until_over(void *arg)
 		bool (*op)(struct writer *w);
 		unsigned weight;
 	} ops[] = {
-		{ op_write, 62 },   { op_stream, 6 }, { op_append, 8 },
+		{ op_write, 56 },   { op_stream, 6 }, { op_append, 8 },
 		{ op_truncate, 7 }, { op_read, 4 },   { op_reopen, 2 },
-		{ sync_file, 11 },
+		{ sync_file, 11 },  { op_punch, 6 },
 	};
 	struct writer *w = arg;
 	struct writers *ws = w->ws;

@@ -3,7 +3,7 @@
  * writers: threads that do to a file whatever an application may, and put it
  * down in a history: writes cached, uncached, deferred, stable, lent,
  * asynchronous, in part, in a row and at the end, syncs of all and of a part,
- * truncates, reads, reopens.
+ * truncates, punches, reads, reopens.
  */
 #ifndef DBH_TESTS_WRITERS_H
 #define DBH_TESTS_WRITERS_H
