@@ -327,7 +327,8 @@ off_t dbh_lseek(struct dbh_file *file, off_t off, int whence);
  *
  * Shares blocks where the file system can, both files lie alike on its blocks,
  * and they are on the same one; else reads and writes, uncached, and leaves
- * holes where @in has some. At most 0x7ffff000 bytes are copied by one call.
+ * holes where @in has some; for that it takes 256 KiB that are not in the
+ * engine's memory_bytes. At most 0x7ffff000 bytes are copied by one call.
  *
  * Return: bytes copied: fewer than @len at the end of @in, at that limit, at
  * RLIMIT_FSIZE and after an error; 0 at or behind the end of @in; -EBADF for the

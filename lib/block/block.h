@@ -147,8 +147,8 @@ struct store_ops {
 	/*
 	 * Optional: let [@pos, @pos + @len) share the blocks of @from, a store
 	 * of the same kind or the same one, from @from_pos on. Of both as at
-	 * fallocate. An error that says "not here, or not so" is -EINVAL,
-	 * -EOPNOTSUPP, -ENOTTY, -EXDEV or -ETXTBSY.
+	 * fallocate. Not so: -EINVAL, -EXDEV or -ETXTBSY; not here, whatever
+	 * is asked: -EOPNOTSUPP.
 	 */
 	int (*clone)(struct store *store, uint64_t pos, struct store *from,
 		     uint64_t from_pos, uint64_t len);
@@ -216,6 +216,7 @@ struct store_lease_ops {
  *	multiple of both alignments
  * @max_bytes: the largest file that it takes
  * @direct: enum store_direct, atomic (proved by the first write)
+ * @no_clone: clone has said -EOPNOTSUPP; atomic, the caller's
  * @writable: opened for writing
  * @dev, @ino: identity, set before publish
  */
@@ -226,6 +227,7 @@ struct store {
 	uint32_t min_folio_bytes;
 	uint64_t max_bytes;
 	_Atomic unsigned direct;
+	_Atomic bool no_clone;
 	bool writable;
 	dev_t dev;
 	ino_t ino;

@@ -165,6 +165,8 @@ int extents_clone(struct extents *x, uint64_t pos, int from_fd,
 	do {
 		err = ioctl(x->kc.fd, FICLONERANGE, &range) ? -errno : 0;
 	} while (err == -EINTR && ++tries < BIO_TRIES);
+	if (err == -ENOTTY)
+		err = -EOPNOTSUPP;
 	res = drop_ends(x, &ends);
 	return err ? err : res;
 }

@@ -44,8 +44,8 @@ struct copy {
 
 static bool overlaps(const struct copy *c)
 {
-	return c->left && c->in->m == c->out->m &&
-	       c->from < c->to + c->left && c->to < c->from + c->left;
+	return c->left && c->in->m == c->out->m && c->from < c->to + c->left &&
+	       c->to < c->from + c->left;
 }
 
 /* As generic_copy_file_checks() has it. What is beyond the end of the source is
@@ -96,7 +96,8 @@ static bool may_share(const struct copy *c)
 {
 	const struct store *in = c->in->m->store, *out = c->out->m->store;
 
-	return !c->no_share && out->ops->clone && out->ops == in->ops &&
+	return !c->no_share && out->ops->clone &&
+	       !atomic_load(&out->no_clone) && out->ops == in->ops &&
 	       out->dev == in->dev && !((c->from ^ c->to) & (unit(c) - 1));
 }
 
@@ -124,19 +125,21 @@ static int lock_both(struct mapping *in, struct mapping *out)
 	return slot;
 }
 
-/* The source's bytes are in its store. Return: 0; -EOPNOTSUPP: they cannot be */
+/* The source's bytes are in its store. Return: 0, or an error: they cannot be */
 static int write_source(struct mapping *m, uint64_t from, size_t len)
 {
-	int err = 0;
+	int err;
 
-	if (from + len > i_size_read(m) ||
-	    mapping_write_bytes(m, from, from + len - 1))
-		return -EOPNOTSUPP;
+	if (from + len > i_size_read(m))
+		return -EINVAL;
+	err = mapping_write_bytes(m, from, from + len - 1);
+	if (err)
+		return err;
 	mutex_lock(&m->size_lock);
 	if (atomic_load(&m->disk_size) < from + len)
 		err = disk_size_catch_up_locked(m);
 	mutex_unlock(&m->size_lock);
-	return err ? -EOPNOTSUPP : 0;
+	return err;
 }
 
 static int share_locked(struct copy *c, size_t len)
@@ -145,9 +148,9 @@ static int share_locked(struct copy *c, size_t len)
 	uint64_t old = i_size_read(m), end = c->to + len;
 	int err;
 
-	err = write_source(c->in->m, c->from, len);
-	if (err)
-		return err;
+	/* As if it were refused: then it is read. */
+	if (write_source(c->in->m, c->from, len))
+		return -EINVAL;
 	hide_begin(m, c->to, end);
 	disk_bound_raise(m, end);
 	err = m->store->ops->clone(m->store, c->to, c->in->m->store, c->from,
@@ -166,8 +169,8 @@ static int share_locked(struct copy *c, size_t len)
 
 static bool is_refusal(int err)
 {
-	return err == -EOPNOTSUPP || err == -EINVAL || err == -ENOTTY ||
-	       err == -EXDEV || err == -ETXTBSY;
+	return err == -EOPNOTSUPP || err == -EINVAL || err == -EXDEV ||
+	       err == -ETXTBSY;
 }
 
 /* Return: bytes; 0: not so; -errno */
@@ -184,6 +187,8 @@ static ssize_t share(struct copy *c, size_t len)
 	iolock_unexclusive(&out->io_lock);
 	if (!err)
 		return (ssize_t)len;
+	if (err == -EOPNOTSUPP)
+		atomic_store(&out->store->no_clone, true);
 	c->no_share = is_refusal(err);
 	return c->no_share ? 0 : err;
 }

@@ -121,6 +121,9 @@ struct range {
 
 /** One that belongs to @a. */
 struct range own_range(struct actor *a);
+/** Flags for one call. */
+unsigned write_flags(struct actor *a);
+unsigned read_flags(struct actor *a);
 /** As far as this thread knows, the file ends here or later. */
 size_t known_size(struct actor *a);
 void grew_to(struct actor *a, size_t end);
@@ -129,6 +132,14 @@ void actor_init(struct actor *a, struct model *m, unsigned id);
 void actor_fini(struct actor *a);
 /** One operation, whichever. */
 void actor_step(struct actor *a);
+
+/* ---- alone.c: operations of one who holds the lock alone -------------- */
+
+void alone_truncate(struct actor *a);
+void alone_append(struct actor *a);
+void alone_read(struct actor *a);
+void alone_sync(struct actor *a);
+void alone_close(struct actor *a);
 
 /* ---- extents.c: operations; alone_...: the lock is held alone --------- */
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fallocate and copy: R24, R16, R4, and the cases D18, D19 and D28, on stores in
- * memory; what real file systems make of it is in test_extents.c.
- *
- * A shadow, a plain array of bytes, says what must be in the file.
+ * Fallocate: R24, R16, R4, and the cases D18 and D19, on stores in memory; what
+ * real file systems make of it is in test_extents.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,118 +12,10 @@
 #include <sys/resource.h>
 
 #include "scale.h"
+#include "shadow.h"
 #include "support/rig.h"
 
-#define PUNCH (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)
-#define SHADOW_BYTES (1u << 20)
-
 static uint64_t seed;
-
-/* ---- the shadow ------------------------------------------------------ */
-
-struct shadow {
-	struct rig rig;
-	char bytes[SHADOW_BYTES];
-	size_t size;
-};
-
-static void shadow_up(struct shadow *s, uint32_t min_folio)
-{
-	memset(s->bytes, 0, sizeof(s->bytes));
-	s->size = 0;
-	rig_up(&s->rig, spy_create_mem(min_folio, 512), NULL);
-	/* A fallocate may go ahead of the logical size. */
-	atomic_store(&s->rig.spy->size_limit, SHADOW_BYTES);
-}
-
-static void shadow_write(struct shadow *s, size_t pos, size_t len, unsigned gen,
-			 unsigned flags)
-{
-	rig_write(&s->rig, len, pos, gen, flags);
-	pattern_fill(s->bytes + pos, len, pos, gen);
-	s->size = MAX(s->size, pos + len);
-}
-
-static void shadow_zero(struct shadow *s, int mode, size_t pos, size_t len)
-{
-	memset(s->bytes + pos, 0, len);
-	if (!(mode & FALLOC_FL_KEEP_SIZE))
-		s->size = MAX(s->size, pos + len);
-	else if (pos + len > s->size)
-		memset(s->bytes + s->size, 0, pos + len - s->size);
-}
-
-static void shadow_collapse(struct shadow *s, size_t pos, size_t len)
-{
-	memmove(s->bytes + pos, s->bytes + pos + len, s->size - pos - len);
-	memset(s->bytes + s->size - len, 0, len);
-	s->size -= len;
-}
-
-static void shadow_insert(struct shadow *s, size_t pos, size_t len)
-{
-	memmove(s->bytes + pos + len, s->bytes + pos, s->size - pos);
-	memset(s->bytes + pos, 0, len);
-	s->size += len;
-}
-
-static void shadow_fallocate(struct shadow *s, int mode, size_t pos, size_t len)
-{
-	CHECK_OK(dbh_fallocate(s->rig.file, mode, (off_t)pos, (off_t)len));
-	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
-		shadow_zero(s, mode, pos, len);
-	else if (mode & FALLOC_FL_COLLAPSE_RANGE)
-		shadow_collapse(s, pos, len);
-	else if (mode & FALLOC_FL_INSERT_RANGE)
-		shadow_insert(s, pos, len);
-	else if (!(mode & FALLOC_FL_KEEP_SIZE))
-		s->size = MAX(s->size, pos + len);
-}
-
-static void check_same(const struct shadow *s, const char *buf, size_t size,
-		       const char *where)
-{
-	CHECK(size == s->size, "%s: the size is %zu, not %zu", where, size,
-	      s->size);
-	for (size_t i = 0; i < size; i++)
-		CHECK(buf[i] == s->bytes[i], "%s: byte %zu is %02x, not %02x",
-		      where, i, (unsigned char)buf[i],
-		      (unsigned char)s->bytes[i]);
-}
-
-static void shadow_check(struct shadow *s)
-{
-	char *buf = malloc(SHADOW_BYTES);
-	struct stat st;
-	ssize_t n;
-
-	CHECK(buf, "no memory");
-	CHECK_OK(dbh_fstat(s->rig.file, &st));
-	CHECK_IS(st.st_size, s->size);
-	CHECK(store_mem_size(s->rig.spy->inner) <= s->size, "R16");
-	n = dbh_pread(s->rig.file, buf, SHADOW_BYTES, 0, DBH_DONTCACHE);
-	check_same(s, buf, (size_t)n, "read");
-	free(buf);
-}
-
-static void shadow_check_store(struct shadow *s)
-{
-	char *buf = malloc(SHADOW_BYTES);
-
-	CHECK(buf, "no memory");
-	check_same(s, buf,
-		   store_mem_peek(s->rig.spy->inner, buf, SHADOW_BYTES, 0),
-		   "store");
-	free(buf);
-}
-
-static void shadow_down(struct shadow *s)
-{
-	shadow_check(s);
-	rig_close(&s->rig);
-	shadow_check_store(s);
-	rig_down(&s->rig);
-}
 
 static const unsigned write_flags[] = { 0, DBH_DONTCACHE,
 					DBH_DONTCACHE | DBH_DEFER };
@@ -331,9 +221,7 @@ static void test_r24_failure_changes_nothing(void **state)
 
 	(void)state;
 	CHECK_OK(store_fault_create(4096, 512, NULL, &store));
-	memset(&s, 0, sizeof(s));
-	rig_up(&s.rig, spy_create(store), NULL);
-	atomic_store(&s.rig.spy->size_limit, SHADOW_BYTES);
+	shadow_up_on(&s, store);
 	shadow_write(&s, 0, 65536, 1, DBH_DONTCACHE | DBH_DSYNC);
 	for (unsigned i = 0; i < 6; i++) {
 		shadow_write(&s, i * 5000, 30000, i + 2, write_flags[i % 3]);
@@ -381,8 +269,7 @@ static void test_collapse_needs_writeback(void **state)
 
 	(void)state;
 	CHECK_OK(store_fault_create(4096, 512, NULL, &store));
-	memset(&s, 0, sizeof(s));
-	rig_up(&s.rig, spy_create(store), NULL);
+	shadow_up_on(&s, store);
 	shadow_write(&s, 0, 65536, 1, 0);
 	store_fault_set(store, &bad);
 	CHECK_IS(try_fallocate(&s, FALLOC_FL_COLLAPSE_RANGE, 0, 4096), -EIO);
@@ -432,8 +319,8 @@ static void check_cut(struct race *race, uint64_t cut_seed)
 
 	CHECK(buf, "no memory");
 	CHECK_OK(store_fault_power_cut(race->s.rig.spy->inner, cut_seed, &cut));
-	check_same(&race->s, buf, store_mem_peek(cut, buf, SHADOW_BYTES, 0),
-		   "after the cut");
+	shadow_compare(&race->s, buf, store_mem_peek(cut, buf, SHADOW_BYTES, 0),
+		       "after the cut");
 	store_destroy(cut);
 	free(buf);
 }
@@ -446,10 +333,9 @@ static void sync_meets_punch(int when, bool fails)
 
 	memset(&race, 0, sizeof(race));
 	CHECK_OK(store_fault_create(4096, 512, NULL, &store));
-	rig_up(&race.s.rig, spy_create(store), NULL);
+	shadow_up_on(&race.s, store);
 	race.s.rig.spy->event = start_sync;
 	race.s.rig.spy->event_arg = &race;
-	atomic_store(&race.s.rig.spy->size_limit, SHADOW_BYTES);
 	shadow_write(&race.s, 0, 65536, 1, 0);
 	CHECK_OK(dbh_fsync(race.s.rig.file));
 	shadow_write(&race.s, 0, 65536, 2, 0);
@@ -582,129 +468,6 @@ static void test_r24_racing(void **state)
 		race_round(round);
 }
 
-/* ---- data and holes ------------------------------------------------------ */
-
-static off_t seek(struct shadow *s, off_t off, int whence)
-{
-	return dbh_lseek(s->rig.file, off, whence);
-}
-
-/* D28: holes between what is dirty are holes, and what is dirty is data, before
- * and after it is written. */
-static void test_d28_seek(void **state)
-{
-	static struct shadow s;
-
-	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
-		shadow_up(&s, 4096);
-		CHECK_OK(dbh_ftruncate(s.rig.file, 1000000));
-		s.size = 1000000;
-		CHECK_IS(seek(&s, 0, SEEK_DATA), -ENXIO);
-		CHECK_IS(seek(&s, 5, SEEK_HOLE), 5);
-		shadow_write(&s, 131072 + 5, 70000, 1, write_flags[i]);
-		shadow_write(&s, 524288 - 1, 2, 1, write_flags[i]);
-		for (unsigned synced = 0; synced < 2; synced++) {
-			CHECK_IS(seek(&s, 0, SEEK_DATA), 131072);
-			CHECK_IS(seek(&s, 131080, SEEK_DATA), 131080);
-			CHECK_IS(seek(&s, 131080, SEEK_HOLE),
-				 synced ? 262144 : 204800);
-			CHECK_IS(seek(&s, 262144, SEEK_DATA),
-				 synced ? 458752 : 520192);
-			CHECK_IS(seek(&s, 524288, SEEK_HOLE),
-				 synced ? 589824 : 528384);
-			CHECK_IS(seek(&s, 700000, SEEK_DATA), -ENXIO);
-			CHECK_IS(seek(&s, 999999, SEEK_HOLE), 999999);
-			CHECK_OK(dbh_fsync(s.rig.file));
-		}
-		shadow_down(&s);
-	}
-}
-
-/* The end of the file is a hole; the rest of a block behind its on-disk end is
- * none. */
-static void test_seek_ends(void **state)
-{
-	static struct shadow s;
-
-	(void)state;
-	shadow_up(&s, 4096);
-	shadow_write(&s, 0, 100, 1, 0);
-	CHECK_OK(dbh_fsync(s.rig.file));
-	CHECK_IS(seek(&s, 0, SEEK_HOLE), 100);
-	shadow_write(&s, 4096, 100, 1, 0);
-	CHECK_IS(seek(&s, 0, SEEK_HOLE), 4196);
-	CHECK_IS(seek(&s, 4195, SEEK_DATA), 4195);
-	CHECK_IS(seek(&s, 4196, SEEK_DATA), -ENXIO);
-	shadow_down(&s);
-}
-
-/* ---- copying -------------------------------------------------------------- */
-
-static ssize_t copy(struct shadow *s, size_t from, size_t to, size_t len)
-{
-	size_t n = from < s->size ? MIN(len, s->size - from) : 0;
-	ssize_t res = dbh_copy_file_range(s->rig.file, (off_t)from, s->rig.file,
-					  (off_t)to, len, 0);
-
-	if (res < 0)
-		return res;
-	CHECK_IS(res, n);
-	memcpy(s->bytes + to, s->bytes + from, n);
-	s->size = MAX(s->size, n ? to + n : 0);
-	return res;
-}
-
-static void test_copy_within(void **state)
-{
-	static struct shadow s;
-
-	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
-		shadow_up(&s, 4096);
-		shadow_write(&s, 0, 300001, 1, write_flags[i]);
-		/* Alike: shared, but for what is no whole block. */
-		copy(&s, 100, 409600 + 100, 50000);
-		CHECK_IS(atomic_load(&s.rig.spy->clones), 1);
-		shadow_check(&s);
-		copy(&s, 4096, 450560, 100);
-		copy(&s, 4096, 450561, 20000);
-		CHECK_IS(atomic_load(&s.rig.spy->clones), 1);
-		shadow_check(&s);
-		/* Both to their ends. */
-		copy(&s, s.size / 8192 * 4096, s.size / 4096 * 4096 + 4096,
-		     s.size);
-		CHECK_IS(copy(&s, s.size, 0, 5), 0);
-		CHECK_IS(copy(&s, 5, 10, 6), -EINVAL);
-		CHECK_IS(copy(&s, 10, 5, 6), -EINVAL);
-		CHECK_IS(copy(&s, 5, 11, 6), 6);
-		CHECK_IS(copy(&s, (size_t)-10, 11, 6), -EINVAL);
-		CHECK_IS(copy(&s, (size_t)-1, 11, 6), -EOVERFLOW);
-		CHECK_IS(copy(&s, INT64_MAX, 11, 6), 0);
-		shadow_down(&s);
-	}
-}
-
-/* Holes are kept, at the end too. */
-static void test_copy_holes(void **state)
-{
-	static struct shadow s;
-
-	(void)state;
-	shadow_up(&s, 4096);
-	shadow_write(&s, 0, 65536, 1, 0);
-	shadow_write(&s, 65536 * 3, 100, 1, 0);
-	CHECK_OK(dbh_ftruncate(s.rig.file, 65536 * 4));
-	s.size = 65536 * 4;
-	shadow_write(&s, 65536 * 6, 65536, 1, 0);
-	copy(&s, 1, 65536 * 5, 65536 * 4 - 1);
-	shadow_check(&s);
-	CHECK_OK(dbh_fsync(s.rig.file));
-	CHECK_IS(seek(&s, 65536 * 6, SEEK_HOLE), 65536 * 6);
-	CHECK_IS(seek(&s, 65536 * 6, SEEK_DATA), 65536 * 7);
-	shadow_down(&s);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -720,10 +483,6 @@ int main(void)
 		cmocka_unit_test(test_collapse_needs_writeback),
 		cmocka_unit_test(test_r14_sync_meets_punch),
 		cmocka_unit_test(test_r24_racing),
-		cmocka_unit_test(test_d28_seek),
-		cmocka_unit_test(test_seek_ends),
-		cmocka_unit_test(test_copy_within),
-		cmocka_unit_test(test_copy_holes),
 	};
 
 	guard(240);
