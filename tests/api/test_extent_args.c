@@ -119,6 +119,7 @@ static void test_fallocate(void **state)
 		FALLOC_FL_INSERT_RANGE | FALLOC_FL_KEEP_SIZE,
 		FALLOC_FL_UNSHARE_RANGE,
 		FALLOC_FL_UNSHARE_RANGE | PUNCH,
+		0x80,
 		0x80 | FALLOC_FL_KEEP_SIZE,
 		0x4,
 		0x100,

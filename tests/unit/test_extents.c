@@ -400,6 +400,75 @@ static void test_copy_both_ways(void **state)
 	for_each_fs(crossed);
 }
 
+/* ---- others have it open (R22) -------------------------------------------- */
+
+static void wait_shared(struct env *e)
+{
+	struct dbh_file_info info = { .struct_size = sizeof(info) };
+
+	do {
+		usleep(1000);
+		CHECK_OK(dbh_file_info(e->file, &info));
+	} while (info.lease != DBH_LEASE_SHARED);
+}
+
+static void want_other(struct env *e, int fd, size_t len, uint64_t pos,
+		       unsigned gen)
+{
+	char *buf = calloc(1, len), *zeros = calloc(1, len);
+
+	CHECK(buf && zeros, "no memory");
+	CHECK(pread(fd, buf, len, (off_t)pos) == (ssize_t)len, "%s", e->fs);
+	if (gen)
+		pattern_check(buf, len, pos, gen);
+	else
+		CHECK(!memcmp(buf, zeros, len), "%s: not zero", e->fs);
+	free(buf);
+	free(zeros);
+}
+
+/* What we change the other one sees at once, and we what it has written beside
+ * it. */
+static void shared(struct env *e)
+{
+	char *buf = malloc(MIB);
+	struct stat st;
+	int fd;
+
+	CHECK(buf, "no memory");
+	pattern_fill(buf, MIB, MIB, 2);
+	put(e, MIB, 0, 1, 0);
+	fd = open(e->path, O_RDWR);
+	CHECK(fd >= 0, "%s", e->path);
+	wait_shared(e);
+	CHECK_IS(pwrite(fd, buf, MIB, MIB), MIB);
+	CHECK_OK(call(e, PUNCH, 100000, MIB));
+	want_other(e, fd, 100000, 0, 1);
+	want_other(e, fd, MIB, 100000, 0);
+	want(e, MIB - 100000, MIB + 100000, 2);
+	/* The other one makes it longer, and we much longer. */
+	CHECK_OK(ftruncate(fd, 3 * MIB));
+	CHECK_OK(call(e, 0, 0, 4 * MIB + 5));
+	CHECK_OK(dbh_fstat(e->file, &st));
+	CHECK_IS(st.st_size, 4 * MIB + 5);
+	CHECK_OK(fstat(fd, &st));
+	CHECK_IS(st.st_size, 4 * MIB + 5);
+	/* Data of the other one is data, and can be copied. */
+	CHECK_IS(dbh_lseek(e->file, MIB + 200000, SEEK_DATA), MIB + 200000);
+	CHECK_IS(dbh_copy_file_range(e->file, 0, e->file, 4 * MIB, 100000, 0),
+		 100000);
+	CHECK_IS(pread(fd, buf, 100000, 4 * MIB), 100000);
+	pattern_check(buf, 100000, 0, 1);
+	close(fd);
+	free(buf);
+}
+
+static void test_r22_shared(void **state)
+{
+	(void)state;
+	for_each_fs(shared);
+}
+
 static void add_dir(const char *name, const char *options)
 {
 	const char *dir = scratch_mount_with(name, options, 400, 0);
@@ -420,6 +489,7 @@ static int run(int argc, char **argv)
 		cmocka_unit_test(test_copy_shares),
 		cmocka_unit_test(test_unshare),
 		cmocka_unit_test(test_copy_both_ways),
+		cmocka_unit_test(test_r22_shared),
 	};
 
 	(void)argc;

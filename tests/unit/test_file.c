@@ -294,6 +294,9 @@ static void every_call_says_eperm(struct dbh_engine *e, struct dbh_file *f)
 	CHECK_IS(dbh_fsync(f), -EPERM);
 	CHECK_IS(dbh_fdatasync(f), -EPERM);
 	CHECK_IS(dbh_sync_range(f, 0, 0, true), -EPERM);
+	CHECK_IS(dbh_fallocate(f, 0, 0, 16), -EPERM);
+	CHECK_IS(dbh_lseek(f, 0, SEEK_DATA), -EPERM);
+	CHECK_IS(dbh_copy_file_range(f, 0, f, 16, 16, 0), -EPERM);
 	CHECK_IS(dbh_ftruncate(f, 0), -EPERM);
 	CHECK_IS(dbh_fstat(f, &st), -EPERM);
 	CHECK_IS(dbh_discard(f), -EPERM);
