@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group_commit: one flush for all who sync a mapping (R14), as in lib/rw/sync.c:
- * a leader, rounds, gathering with a time-out, the hand-over to the next
- * leader; beside the flusher, which writes what it likes.
+ * group_commit: one flush for all who sync a mapping (R14), as in
+ * lib/rw/group_commit.c: a leader, rounds, gathering with a time-out, in which
+ * who comes last takes the lead, the hand-over to the next leader; beside the
+ * flusher, which writes what it likes.
  *
  * What is shown of every interleaving:
  *  - no sync returns before its data is durable: its write had ended before the
@@ -13,11 +14,14 @@
  *  - nobody sleeps for ever: no state without a way on (invalid end state); and
  *    each that waits returns in the end, under weak fairness and without luck
  *    of time-outs (the formula `served`);
- *  - a gathering leader does not sleep out its time when all have come.
+ *  - nobody gathers on when all have come.
  *
  * What is under g->lock is one step. The lists are arrays of bits: what order they are
  * in does not matter for what is shown, but for the next leader, who is the
  * first: the model takes any.
+ *
+ * The futex on which all sleep is in turns.pml: here a waiter sees its turn once
+ * that is set.
  *
  * The check must refuse these:
  *   BROKEN_LATE_COMERS (assertion violated): the leader also tells those who
@@ -28,14 +32,16 @@
  *	flusher's writes of the range have ended
  *   BROKEN_NO_SUCCESSOR (invalid end state): a leader looks for waiters, and
  *	gives up the lead in a second hold of the lock
- *   BROKEN_LEAD_LATE (assertion violated): the next leader is told first that
- *	it leads, and then woken
- *   BROKEN_TELL_FIRST (assertion violated): a waiter is woken before it is off
+ *   BROKEN_LEAD_LATE (invalid end state): the next leader is woken first, and
+ *	then told that it leads
+ *   BROKEN_TELL_FIRST (assertion violated): a waiter is told before it is off
  *	the list
  *   BROKEN_HOLD_LEADER (assertion violated): the leader itself is held back for
  *	the next round
- *   BROKEN_GATHERED (assertion violated): who comes last does not wake the
- *	leader that gathers
+ *   BROKEN_GATHERED (assertion violated): who comes last leaves the lead to
+ *	who gathers
+ *   BROKEN_BOTH_LEAD (assertion violated): who comes last leads, and so does
+ *	who gathered
  *   BROKEN_LEADS_ON (acceptance cycle): a leader goes on to lead while anybody
  *	waits, and never returns
  *   BROKEN_FORGETS_FAILURE (assertion violated): a failed flush is remembered
@@ -65,14 +71,16 @@ byte expected;
 bit leader;
 byte holding; /* g->holding */
 #define HOLDS 1 /* HOLD_ROUNDS */
-bit gathering;
-bit gathered; /* the event is set */
+byte gatherer = NOBODY;
 
 /* struct sync_waiter */
 bit alive[NR]; /* ghost: its frame is there */
-bit lead[NR];
+mtype = { WAIT, LEAD, DONE };
+mtype turn[NR] = WAIT;
 bit err[NR];
-bit woken[NR]; /* thread_waiter.woken */
+#ifdef BROKEN_LEAD_LATE
+bit woken[NR];
+#endif
 
 bit flush_failed; /* mapping->flush_failed */
 bit patient; /* gathering goes on while anything else may happen */
@@ -81,42 +89,42 @@ bit failed; /* a flush has failed; one does at most */
 byte leading; /* ghost: in lead_round() */
 bit syncing[NR]; /* ghost: in sync_group() */
 
-/* thread_waiter_sleep() */
-inline sleep(i)
-{
-	atomic { woken[i] -> woken[i] = 0; }
-}
-
-/* tell() */
-inline tell(i)
+/* Set before the wake: the last time that the leader touches it. */
+inline tell(i, what)
 {
 	assert(alive[i]);
-	woken[i] = 1;
+	turn[i] = what;
 }
 
 /* gather_locked(): the lock is held, but for the sleep. What decides against
  * gathering (skip, in_vain) is left to chance. */
-inline gather()
+inline gather(me)
 {
 	if
 	:: true -> /* g->skip, or no time at all */
 	:: nr < expected ->
-		gathering = 1;
+		gatherer = me;
 		do
-		:: nr < expected ->
-			/* event_wait(); the lock is dropped around it. Its
-			 * time is up at any moment; or, if all are patient,
-			 * when nothing else can go on. */
+		:: nr < expected && gatherer == me ->
+			/* The lock is dropped around the sleep. Its time is up
+			 * at any moment; or, if all are patient, when nothing
+			 * else can go on. */
 			if
-			:: gathered -> gathered = 0;
-			:: !patient -> gathered = 0; break;
+			:: gatherer != me -> break;
+			:: !patient -> break;
 			:: patient && timeout ->
 				assert(nr < expected);
 				break;
 			fi;
 		:: else -> break;
 		od;
-		gathering = 0;
+#ifndef BROKEN_BOTH_LEAD
+		lost = (gatherer != me);
+#endif
+		if
+		:: gatherer == me -> gatherer = NOBODY;
+		:: else
+		fi;
 	fi
 }
 
@@ -227,15 +235,13 @@ inline flush()
 	fi
 }
 
-inline lead_round(me)
+/* lead_round(), from the round on that was taken */
+inline lead_taken(me)
 {
-	leading++;
-	assert(leading == 1 && leader);
-#ifdef BROKEN_TAKE_LATE
-	write_round();
-#endif
-	atomic { gather(); take(); }
 	hold(me);
+#ifndef BROKEN_LEADS_ON
+	assert(round[me]); /* take_round(): 0 means another thing */
+#endif
 #ifndef BROKEN_TAKE_LATE
 	write_round();
 #endif
@@ -261,7 +267,7 @@ inline lead_round(me)
 #endif
 			fi;
 #if !defined(BROKEN_LEAD_LATE) && !defined(BROKEN_LEADS_ON)
-			lead[next] = 1;
+			turn[next] = LEAD;
 #endif
 		fi;
 		d_step {
@@ -282,20 +288,41 @@ inline lead_round(me)
 	:: j < NR && !round[j] -> j++;
 	:: j < NR && round[j] ->
 #ifdef BROKEN_TELL_FIRST
-		tell(j);
+		tell(j, DONE);
 #endif
 		d_step {
 			assert(alive[j]);
 			round[j] = 0; /* list_del() */
 			err[j] = res;
 #ifndef BROKEN_TELL_FIRST
-			tell(j);
+			tell(j, DONE);
 #endif
 		}
 		j++;
 	:: j == NR -> j = 0; break;
 	od;
 	res = 0;
+}
+
+inline lead_round(me)
+{
+#ifdef BROKEN_TAKE_LATE
+	write_round();
+#endif
+	atomic {
+		gather(me);
+		if
+		:: !lost ->
+			leading++;
+			assert(leading == 1 && leader);
+			take();
+		:: else
+		fi;
+	}
+	if
+	:: lost -> lost = 0;
+	:: else -> lead_taken(me);
+	fi
 }
 
 inline sync_group(i)
@@ -310,23 +337,23 @@ inline sync_group(i)
 		leader = 1;
 #ifndef BROKEN_GATHERED
 		if
-		:: gathering && nr >= expected ->
-			gathered = 1;
+		:: gatherer != NOBODY && nr >= expected ->
+#ifndef BROKEN_BOTH_LEAD
+			gatherer = NOBODY;
+#endif
+			mine = 1;
 		:: else
 		fi;
 #endif
 	}
-	if
-	:: mine
-	:: else ->
-		sleep(i);
-		mine = lead[i];
-	fi;
-	if
+	do
 	:: mine ->
+		mine = 0;
+		turn[i] = WAIT;
 #ifdef BROKEN_LEADS_ON
 		do
-		:: lead_round(i);
+		:: next = NOBODY;
+			lead_round(i);
 			if
 			:: next == NOBODY -> break;
 			:: else
@@ -334,25 +361,39 @@ inline sync_group(i)
 		od;
 #else
 		lead_round(i);
+#ifdef BROKEN_LEAD_LATE
 		if
 		:: next != NOBODY ->
-			tell(next);
-#ifdef BROKEN_LEAD_LATE
-			lead[next] = 1;
-#endif
+			woken[next] = 1;
+			turn[next] = LEAD;
 		:: else
 		fi;
-		next = NOBODY;
 #endif
-		sleep(i);
-	:: else
-	fi;
-	/* It returns. */
+#endif
+		next = NOBODY;
+	:: !mine ->
+		/* turn_wait() */
+		atomic {
+#ifndef BROKEN_LEAD_LATE
+			turn[i] != WAIT ->
+#else
+			(turn[i] == DONE || woken[i]) ->
+			woken[i] = 0;
+#endif
+			mine = (turn[i] == LEAD);
+			if
+			:: turn[i] == DONE -> break;
+			:: else
+			fi;
+		}
+	od;
+	/* It returns. A break must not lead into a d_step. */
+	skip;
 	d_step {
 		assert(data[i] == DURABLE || err[i]);
-		assert(!waiting[i] && !woken[i]);
+		assert(!waiting[i] && turn[i] == DONE);
 		alive[i] = 0;
-		lead[i] = 0;
+		turn[i] = WAIT;
 		err[i] = 0;
 		syncing[i] = 0;
 		mine = 0;
@@ -364,7 +405,7 @@ proctype writer(byte i)
 	byte j, next = NOBODY;
 	bit round[NR]; /* those of the round it leads */
 	bit snap[NR];
-	bit mine, res;
+	bit mine, res, lost;
 
 	do
 	:: atomic { data[i] != WRITEBACK -> data[i] = DIRTY; }

@@ -4,6 +4,7 @@
  */
 #include "base/lock.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -38,6 +39,18 @@ void futex_wait(_Atomic uint32_t *addr, uint32_t val, uint64_t timeout_ns)
 void futex_wake(_Atomic uint32_t *addr, int nr)
 {
 	syscall(SYS_futex, addr, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
+}
+
+void futex_wait_bits(_Atomic uint32_t *addr, uint32_t val, uint32_t bits)
+{
+	syscall(SYS_futex, addr, FUTEX_WAIT_BITSET_PRIVATE, val, NULL, NULL,
+		bits);
+}
+
+void futex_wake_bits(_Atomic uint32_t *addr, uint32_t bits)
+{
+	syscall(SYS_futex, addr, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
+		bits);
 }
 
 void mutex_lock_slow(struct mutex *m)

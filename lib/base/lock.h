@@ -109,6 +109,10 @@ static inline void mutex_unlock(struct mutex *m)
  * May return early for no reason. */
 void futex_wait(_Atomic uint32_t *addr, uint32_t val, uint64_t timeout_ns);
 void futex_wake(_Atomic uint32_t *addr, int nr);
+/** The same without a time limit: until a wake that has a bit of @bits. */
+void futex_wait_bits(_Atomic uint32_t *addr, uint32_t val, uint32_t bits);
+/** Wake all whose bits have one of @bits. */
+void futex_wake_bits(_Atomic uint32_t *addr, uint32_t bits);
 
 /* ---- event: one thread sleeps, any thread wakes it -------------------- */
 

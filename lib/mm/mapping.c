@@ -550,7 +550,7 @@ static struct mapping *mapping_new(struct dbh_engine *e)
 	mutex_init(&m->tree_lock, RANK_TREE);
 	mutex_init(&m->sync.lock, RANK_SYNC);
 	list_init(&m->sync.waiting);
-	event_init(&m->sync.gathered);
+	atomic_init(&m->sync.turns, 0);
 	RB_INIT(&m->nodes);
 	return m;
 }

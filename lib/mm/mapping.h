@@ -86,13 +86,17 @@ int node_table_init(struct node_table *t, uint32_t nr_nodes,
 		    uint32_t max_ghosts);
 void node_table_fini(struct node_table *t);
 
+struct sync_waiter;
+
 /**
- * struct sync_group - those who sync a mapping together; see rw/sync.c
+ * struct sync_group - those who sync a mapping together; see rw/group_commit.c
  * @lock: of all
  * @waiting, @nr: who waits for the next round
  * @leader: somebody leads, or has been woken to
  * @expected: so many will come if the last round's come back at once
- * @gathering: the leader waits for them; @gathered wakes it
+ * @gatherer: the leader while it waits for them
+ * @turns: on which all sleep; changes with every wake; atomic
+ * @round: rounds that were taken; @dealt: bits of futexes. See there.
  * @skip: rounds that do not wait, since waiting was in vain
  * @holding: rounds, one after the other, in which somebody was held back;
  *	@hold_skip: rounds in which nobody is. The leader's.
@@ -103,8 +107,9 @@ struct sync_group {
 	unsigned nr;
 	bool leader;
 	unsigned expected;
-	bool gathering;
-	struct event gathered;
+	struct sync_waiter *gatherer;
+	_Atomic uint32_t turns;
+	uint32_t round, dealt;
 	unsigned skip, in_vain;
 	unsigned holding, hold_skip;
 	uint64_t round_ns;

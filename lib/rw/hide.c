@@ -24,7 +24,7 @@ void hide_begin(struct mapping *m, uint64_t start, uint64_t end)
 {
 	pgoff_t first = first_page(m, start), last = last_page(m, end - 1);
 
-	/* Before the range: pairs with write_all_of_round() in sync.c. */
+	/* Before the range: pairs with write_all_of_round() in group_commit.c. */
 	atomic_fetch_add(&m->hide_seq, 1);
 	atomic_store(&m->hide_first, first);
 	atomic_store(&m->hide_end, last + 1);

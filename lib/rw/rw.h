@@ -133,12 +133,13 @@ ssize_t shared_write(struct mapping *m, const struct iov_part *part,
  * handle has not heard of. */
 int file_sync(struct dbh_file *file, uint64_t first_byte, uint64_t last_byte,
 	      bool datasync);
-/** Write everything back, or a range, without a flush. Return: 0 or -errno */
+/** Write back, without a flush: everything, a range of bytes, pages, or all that
+ * needs no filling; sleeps. Return: 0 or -errno */
 int mapping_write_all(struct mapping *m);
-/** The same for what needs no filling; sleeps. */
-int mapping_write_known(struct mapping *m);
 int mapping_write_bytes(struct mapping *m, uint64_t first_byte,
 			uint64_t last_byte);
+int mapping_write_range(struct mapping *m, pgoff_t first, pgoff_t last);
+int mapping_write_known(struct mapping *m);
 /** The news of writeback for a handle. */
 int file_check_error(struct dbh_file *file);
 

@@ -65,7 +65,7 @@ static int shrink(struct mapping *m, uint64_t old, uint64_t size)
 {
 	int err = 0;
 
-	/* Before the size: pairs with write_all_of_round() in sync.c. */
+	/* Before the size: pairs with write_all_of_round() in group_commit.c. */
 	atomic_fetch_add(&m->hide_seq, 1);
 	mutex_lock(&m->size_lock);
 	/* From here on nothing behind it starts to the disk. */
