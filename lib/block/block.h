@@ -302,6 +302,8 @@ int store_mem_create(uint32_t min_folio_bytes, uint32_t align,
  * @error: the errno (positive) to fail with; 0 means EIO
  * @bad_pos, @bad_len: bios that touch these bytes fail with @error
  * @delay_us: each bio ends after a random time up to this
+ * @nth_bio, @nth_flush, @nth_tail: the n-th from store_fault_set() on fails, as
+ *	above (0: none); @onwards: and all after it
  */
 struct store_fault_options {
 	uint64_t seed;
@@ -311,6 +313,8 @@ struct store_fault_options {
 	int error;
 	uint64_t bad_pos, bad_len;
 	unsigned delay_us;
+	unsigned nth_bio, nth_flush, nth_tail;
+	bool onwards;
 };
 
 /**
@@ -321,6 +325,8 @@ struct store_fault_options {
 int store_fault_create(uint32_t min_folio_bytes, uint32_t align,
 		       const struct store_fault_options *opts,
 		       struct store **out);
+/** How many have failed so far. */
+uint64_t store_fault_count(struct store *store);
 /** Change what goes wrong from now on. */
 void store_fault_set(struct store *store,
 		     const struct store_fault_options *opts);

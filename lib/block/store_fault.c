@@ -41,7 +41,8 @@ struct store_fault {
 	uint64_t seq; /* of the last entry */
 	struct store_fault_options opts;
 	uint64_t random;
-	uint64_t nr_bios, nr_flushes, nr_tails;
+	uint64_t nr_bios, nr_flushes, nr_tails; /* since set */
+	uint64_t nr_failed;
 
 	pthread_t thread;
 	pthread_cond_t work;
@@ -69,9 +70,17 @@ static uint64_t next_random_locked(struct store_fault *f)
 	return mix(f->random++);
 }
 
-static bool is_nth(uint64_t count, unsigned every)
+/* One more of a kind: does it fail? */
+static bool count_fails_locked(struct store_fault *f, uint64_t *count,
+			       unsigned every, unsigned nth)
 {
-	return every && count % every == 0;
+	++*count;
+	if ((every && *count % every == 0) || (nth && *count == nth) ||
+	    (nth && f->opts.onwards && *count > nth)) {
+		f->nr_failed++;
+		return true;
+	}
+	return false;
 }
 
 static int error_of(const struct store_fault *f)
@@ -176,7 +185,9 @@ static int transfer_locked(struct store_fault *f, struct bio *bio)
 {
 	int err;
 
-	if (is_nth(++f->nr_bios, f->opts.error_every) || is_bad(f, bio)) {
+	if (count_fails_locked(f, &f->nr_bios, f->opts.error_every,
+			       f->opts.nth_bio) ||
+	    is_bad(f, bio)) {
 		if (bio->op == BIO_WRITE)
 			write_some_locked(f, bio);
 		return error_of(f);
@@ -307,7 +318,8 @@ static int fault_flush(struct store *store, bool datasync)
 		block_sleep_us(delay_us);
 
 	pthread_mutex_lock(&f->base.lock);
-	if (is_nth(++f->nr_flushes, f->opts.flush_error_every)) {
+	if (count_fails_locked(f, &f->nr_flushes, f->opts.flush_error_every,
+			       f->opts.nth_flush)) {
 		lose_some_locked(f, upto);
 		err = error_of(f);
 	} else {
@@ -326,7 +338,8 @@ static int fault_write_tail(struct store *store, const void *buf, size_t len,
 	int err;
 
 	pthread_mutex_lock(&f->base.lock);
-	if (is_nth(++f->nr_tails, f->opts.tail_error_every)) {
+	if (count_fails_locked(f, &f->nr_tails, f->opts.tail_error_every,
+			       f->opts.nth_tail)) {
 		err = error_of(f);
 	} else {
 		err = mem_image_write(&f->base.image, buf, len, pos);
@@ -359,7 +372,8 @@ static int fault_truncate(struct store *store, uint64_t size)
 	int err;
 
 	pthread_mutex_lock(&f->base.lock);
-	if (is_nth(++f->nr_tails, f->opts.tail_error_every))
+	if (count_fails_locked(f, &f->nr_tails, f->opts.tail_error_every,
+			       f->opts.nth_tail))
 		err = error_of(f);
 	else
 		err = truncate_locked(f, size);
@@ -394,7 +408,8 @@ static int fault_fallocate(struct store *store, int mode, uint64_t pos,
 	int err;
 
 	pthread_mutex_lock(&f->base.lock);
-	if (is_nth(++f->nr_tails, f->opts.tail_error_every))
+	if (count_fails_locked(f, &f->nr_tails, f->opts.tail_error_every,
+			       f->opts.nth_tail))
 		err = error_of(f);
 	else
 		err = fallocate_locked(f, mode, pos, len);
@@ -648,5 +663,17 @@ void store_fault_set(struct store *store,
 
 	pthread_mutex_lock(&f->base.lock);
 	f->opts = *opts;
+	f->nr_bios = f->nr_flushes = f->nr_tails = 0;
 	pthread_mutex_unlock(&f->base.lock);
+}
+
+uint64_t store_fault_count(struct store *store)
+{
+	struct store_fault *f = to_fault(store);
+	uint64_t nr;
+
+	pthread_mutex_lock(&f->base.lock);
+	nr = f->nr_failed;
+	pthread_mutex_unlock(&f->base.lock);
+	return nr;
 }
