@@ -205,7 +205,11 @@ int dbh_close(struct dbh_file *file);
  * error; -EBADF for the wrong access mode; -EINVAL for a negative offset, more
  * than IOV_MAX vectors or lengths that overflow; -EOPNOTSUPP for an unknown
  * flag; -EFBIG past the largest file or RLIMIT_FSIZE (with SIGXFSZ); -EAGAIN
- * with DBH_NOWAIT; -EIO and other errors of the store.
+ * with DBH_NOWAIT; -EIO and other errors of the store: of a read, of the sync of a
+ * stable write (whose data is in the cache all the same, and is tried again), or
+ * of writeback, where the file's data could not be written so far: -ENOSPC or
+ * -EDQUOT for a write that needs room, any error when such data fills its share
+ * of memory. Of what got an error at the write nothing was taken in.
  */
 ssize_t dbh_pread(struct dbh_file *file, void *buf, size_t len, off_t off,
 		  unsigned flags);

@@ -269,6 +269,18 @@ const char *scratch_mount_with(const char *fs, const char *options,
 	return mnt->dir;
 }
 
+const char *scratch_mount_thin(const char *dir, const char *fs,
+			       const char *options, unsigned megabytes)
+{
+	char command[3 * PATH_BYTES];
+
+	/* Where make_loop() will make the image. */
+	snprintf(command, sizeof(command), "ln -s %s/image %s/mnt%u.img", dir,
+		 base_dir, nr_mounts);
+	return shell(command) ? scratch_mount_with(fs, options, megabytes, 0) :
+				NULL;
+}
+
 const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector)
 {
 	return scratch_mount_with(fs, "", megabytes, sector);

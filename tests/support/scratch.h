@@ -38,6 +38,9 @@ const char *scratch_mount(const char *fs, unsigned megabytes, unsigned sector);
 /** The same; @options: further arguments of mkfs. */
 const char *scratch_mount_with(const char *fs, const char *options,
 			       unsigned megabytes, unsigned sector);
+/** The same, with its image at @dir/image, where there may be less room. */
+const char *scratch_mount_thin(const char *dir, const char *fs,
+			       const char *options, unsigned megabytes);
 /** Unmount it, and mount it again; not for tmpfs. */
 bool scratch_remount(const char *dir);
 
