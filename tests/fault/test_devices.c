@@ -103,7 +103,7 @@ static void set_room(const struct thin *t, size_t spare)
 }
 
 /* Take the blocks of the file's data from under it: whatever is written there
- * needs room in the image again. Of nothing else. */
+ * needs room in the image again. Nothing else does: a log would be torn. */
 static void punch_device(const struct thin *t)
 {
 	struct {
@@ -120,6 +120,7 @@ static void punch_device(const struct thin *t)
 	image = open(path, O_RDWR);
 	CHECK(fd >= 0 && image >= 0, "%s", path);
 	CHECK_OK(ioctl(fd, FS_IOC_FIEMAP, &m));
+	CHECK_OK(fallocate(image, 0, 0, lseek(image, 0, SEEK_END)));
 	for (unsigned i = 0; i < m.map.fm_mapped_extents; i++) {
 		const struct fiemap_extent *x = &m.map.fm_extents[i];
 
