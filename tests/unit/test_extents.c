@@ -10,11 +10,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fiemap.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 
 #include "block/kcache.h"
+#include "support/fiemap.h"
 #include "support/rig.h"
 #include "support/scratch.h"
 
@@ -267,18 +265,13 @@ static void test_preallocated(void **state)
 /* Bytes of the file whose blocks others have too. */
 static uint64_t shared_bytes(int fd)
 {
-	struct {
-		struct fiemap map;
-		struct fiemap_extent extent[64];
-	} f = { .map = { .fm_length = FIEMAP_MAX_OFFSET,
-			 .fm_flags = FIEMAP_FLAG_SYNC,
-			 .fm_extent_count = 64 } };
+	struct fiemap *map = fiemap_get(fd);
 	uint64_t sum = 0;
 
-	CHECK_OK(ioctl(fd, FS_IOC_FIEMAP, &f) ? -errno : 0);
-	for (unsigned i = 0; i < f.map.fm_mapped_extents; i++)
-		if (f.extent[i].fe_flags & FIEMAP_EXTENT_SHARED)
-			sum += f.extent[i].fe_length;
+	for (unsigned i = 0; i < map->fm_mapped_extents; i++)
+		if (map->fm_extents[i].fe_flags & FIEMAP_EXTENT_SHARED)
+			sum += map->fm_extents[i].fe_length;
+	free(map);
 	return sum;
 }
 
